@@ -70,8 +70,11 @@ def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookbac
 
 def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:
     """Returns groups with too many rebalances within 24 hours, with the largest number."""
-    day = Window.partitionBy(*GROUP_KEY).orderBy(F.unix_seconds("time")).rangeBetween(-_DAY_SECONDS, 0)
-    counts = rebalances.select(*GROUP_KEY, "time", F.count(F.lit(1)).over(day).alias("count"))
+    # A window counts its rows again for each row, so there is one for each second.
+    by_second = rebalances.groupBy(*GROUP_KEY, F.unix_seconds("time").alias("second"))
+    seconds = by_second.agg(F.max("time").alias("time"), F.count(F.lit(1)).alias("rebalances"))
+    day = Window.partitionBy(*GROUP_KEY).orderBy("second").rangeBetween(-_DAY_SECONDS, 0)
+    counts = seconds.select(*GROUP_KEY, "time", F.sum("rebalances").over(day).alias("count"))
     worst = counts.groupBy(*GROUP_KEY).agg(F.max(F.struct("count", "time")).alias("worst"))
     detail = F.format_string(
         "%d rebalances in the 24 hours before %s UTC; the limit is %d",

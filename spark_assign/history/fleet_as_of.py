@@ -40,6 +40,8 @@ from spark_assign.wire.reader import WireError
 _KEY = StructType([MEMBERS[name] for name in GROUP_KEY])
 _MEMBER_FIELDS = ("member_id", "process_id", "client_tags", "error_code")
 _TEXTS = ArrayType(StringType())
+_MAX_TOPIC_NAME = 249
+"""Maximum length of a topic's name in Kafka."""
 _SNAPSHOT_ENDS = "end offsets of changelogs are from the given table, not of this time"
 
 
@@ -88,9 +90,8 @@ def past_applications(
     columns = F.struct("position", "member_id", "subscription", "assignment")
     applications = members.groupBy(*GROUP_KEY).agg(F.array_sort(F.collect_list(columns)).alias("members"))
     keys = F.broadcast(members.select(*GROUP_KEY).distinct())
-    others = (
-        _with_longer_names(group_ids, "group_id", keys).groupBy(*GROUP_KEY).agg(F.collect_set("name").alias("others"))
-    )
+    others = group_ids.where(F.length("group_id") < _MAX_TOPIC_NAME)  # No topic starts with a longer ID.
+    others = _with_longer_names(others, "group_id", keys).groupBy(*GROUP_KEY).agg(F.collect_set("name").alias("others"))
     sources = topics.join(subscriptions.select(*GROUP_KEY, "topic"), ["cluster", "topic"])
     sources = sources.join(keys, GROUP_KEY, "left_semi").select(*GROUP_KEY, F.col("topic").alias("name"), "partitions")
     named = sources.unionByName(_with_longer_names(topics, "topic", keys))

@@ -11,10 +11,12 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.groups.kernel.client_settings import MemberChange, member_settings, plan_switch
 from spark_assign.history.kernel.build_history import NO_CAUSE
+from spark_assign.history.kernel.pauses import find_nearby
 from spark_assign.report import drift as drifts
 from spark_assign.report import views as parts
 from spark_assign.report.advice import (
@@ -31,6 +33,7 @@ from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, 
 from spark_assign.report.history import DEPLOYS, bucket_seconds, fold_events, heat_maps, partition_time, time_buckets
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
 from spark_assign.report.report_data import MAPPED_GROUPS, MOST_ROWS
+from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -381,15 +384,13 @@ def _without_rebalance(pauses: DataFrame, rebalances: DataFrame, groups: DataFra
     alone = alone.withColumn("idle", F.coalesce("idle", F.lit(False)))
     alone = alone.join(committing.select(*GROUP_KEY, F.col("partitions").alias("owned")), GROUP_KEY, "left")
     alone = alone.withColumn("counts", ~F.col("idle") | (2 * F.col("partitions") > F.col("owned")))
-    near = Window.partitionBy("cluster").orderBy(F.unix_seconds("start_time")).rangeBetween(-30, 30)
-    alone = alone.withColumn("end", F.unix_seconds("end_time"))
-    alone = alone.withColumn("near", F.collect_list(F.struct("group_id", "topics", "counts", "end")).over(near))
-    alone = alone.withColumn("near", F.expr("filter(near, p -> p.counts AND (NOT idle OR abs(p.end - end) <= 30))"))
-    differs = "p.group_id <> group_id AND NOT coalesce(arrays_overlap(p.topics, topics), false)"
-    several = F.expr(f"exists(near, p -> {differs})")
-    alone = alone.withColumn("groups", F.expr("size(array_distinct(transform(near, p -> p.group_id)))"))
+    alone = alone.withColumns({name: F.unix_seconds(f"{name}_time") for name in ("start", "end")})
+    found = [StructField("groups", LongType()), StructField("several", BooleanType())]
+    fields = (StructField(field.name, field.dataType) for field in alone.schema if field.name != "topics")
+    schema = StructType([*fields, *found])
+    alone = alone.repartition("cluster").mapInArrow(map_arrow_batches(find_nearby), schema)
     alone = alone.join(totals, "cluster", "left")
-    most = 2 * F.col("groups") > F.col("all_groups")
+    several, most = F.col("several"), 2 * F.col("groups") > F.col("all_groups")
     is_outage = (
         F.col("counts") & (F.col("groups") > 1) & F.when(F.col("idle"), several & most).otherwise(several | most)
     )
@@ -409,7 +410,7 @@ def _without_rebalance(pauses: DataFrame, rebalances: DataFrame, groups: DataFra
         "detail": detail,
         "idle": F.col("idle") & ~is_outage,
     }
-    helpers = ("generation_id", "groups", "partitions", "owned", "counts", "near", "end", "all_groups", "topics")
+    helpers = ("generation_id", "groups", "partitions", "owned", "counts", "several", "start", "end", "all_groups")
     return alone.withColumns(added).drop(*helpers)
 
 

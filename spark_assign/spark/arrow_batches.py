@@ -53,7 +53,7 @@ def map_arrow_chunks(
 
     Args:
         work: function from chunks to result tables.
-        chunk_rows: minimum number of rows per chunk.
+        chunk_rows: minimum number of rows per chunk; 256 bytes count as at least one.
     """
 
     def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,12 +78,12 @@ def sorted_rows(batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> Iterat
 
 
 def batches_to_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """Combines batches into tables of at least `rows` rows, except for the last one."""
+    """Combines batches into tables of at least `rows` rows, except for the last one. 256 bytes count as a row."""
     received: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         received.append(batch)
-        size += batch.num_rows
+        size += max(batch.num_rows, batch.nbytes >> 8)
         if size >= rows:
             yield pa.Table.from_batches(received)
             received, size = [], 0

@@ -35,9 +35,13 @@ _MAX_OFFSET = (1 << 63) - 1
 _MAX_SEGMENT_OFFSETS = (1 << 31) - 1
 """Maximum number of offsets in a segment: its index stores offsets relative to the first one as an int32."""
 _SEARCHED_BYTES, _SEARCHED_RATIO = 1 << 26, 64
-"""Number of bytes of which checksums are computed to find the next batch, at least and per byte that is skipped."""
+"""Number of bytes of which checksums can be wrong in a file, at least and per byte before them."""
+_CHECKED_BYTES = 1 << 14
+"""What the checksum of a candidate for the next batch counts as, in bytes, besides the bytes themselves."""
 _WINDOW = 1 << 12
-"""Number of bytes in which the search for the next batch starts."""
+"""Number of bytes in which the search for the next batch starts, and size of the block after it."""
+_MAX_DAMAGED = 10_000
+"""Maximum number of damaged ranges of a file: the last one is the rest of the file."""
 
 
 class Batch(NamedTuple):
@@ -124,35 +128,50 @@ def iter_blocks(data: bytes, *, check: bool = True) -> Iterator[BatchColumns | D
     Without `check`, checksums are assumed to be right until a length is wrong.
     """
     view = np.frombuffer(data, np.uint8)
-    position, last_offset = 0, -1
+    position, last_offset, num_damaged, block_bytes = 0, -1, 0, _BLOCK_BYTES
+    left = _SEARCHED_BYTES + len(data)
     while position < len(data):
-        batches, position, error = _next_batches(view, data, position)
+        batches, position, error = _next_batches(view, data, position, block_bytes)
+        # What is checked in vain after damage is no more than what is right before it.
+        block_bytes = min(2 * block_bytes, _BLOCK_BYTES)
         if check or error is not None:
-            is_valid = _check_batches(view, data, batches, last_offset)
+            limit = left + _SEARCHED_RATIO * int(batches.position.min(initial=position))
+            is_valid = _check_batches(view, data, batches, last_offset, limit)
             if not is_valid.all():
                 num_valid = int(np.argmin(is_valid))
-                error = "the checksum or the offset is not what it should be"
                 position = int(batches.position[num_valid])
+                size = int(batches.end[num_valid]) - position
+                error = "the checksum or the offset is not what it should be"
+                if size > limit:
+                    error = f"a batch of {size} bytes isn't checked after so many that are damaged"
+                left -= size if size <= limit else 0
                 batches = batches.first(num_valid)
         if len(batches.position):
             last_offset = int(batches.last_offset[-1])
             yield batches
         if error is not None:
-            next_position = _find_next_batch(view, data, position, last_offset)
+            num_damaged, block_bytes, next_position = num_damaged + 1, _WINDOW, len(data)
+            if num_damaged < _MAX_DAMAGED:
+                next_position, left = _find_next_batch(view, data, position, last_offset, left)
+            else:
+                error = f"{error}; after {_MAX_DAMAGED:,} damaged ranges, the rest of the file isn't read"
             if (damage := _classify_damage(data, position, next_position, last_offset, error)) is not None:
                 yield damage
             position = next_position
 
 
-def _next_batches(view: Bytes, data: bytes, position: int) -> tuple[BatchColumns, int, str | None]:
-    """Returns the batches of a block that their lengths lead to, the position after them, and the error at that
-    position.
+def _next_batches(view: Bytes, data: bytes, position: int, size: int) -> tuple[BatchColumns, int, str | None]:
+    """Returns the batches of a block of at most `size` bytes, or a larger batch, that their lengths lead to, the
+    position after them, and the error at that position.
     """
-    positions, block_end = [position], position + _BLOCK_BYTES
+    positions, block_end = [position], position + size
     while position < block_end and position <= len(data) - _START.size:
         (length,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
         end = position + _BEFORE_LENGTH + length
         if length < _MIN_LENGTH[0] or end > len(data):
+            break
+        if end > block_end and len(positions) > 1:
+            block_end = position
             break
         positions.append(position := end)
     is_complete = position == len(data) or position >= block_end
@@ -215,29 +234,32 @@ def _read_header(data: bytes, position: int) -> Batch | str:
     )
 
 
-def _check_batches(view: Bytes, data: bytes, batches: BatchColumns, last_offset: int) -> BoolArray:
-    """Returns whether each batch is valid, up to the first one that isn't: its checksum, and its offsets, which the
-    checksum doesn't cover, ascend.
+def _check_batches(view: Bytes, data: bytes, batches: BatchColumns, last_offset: int, limit: int) -> BoolArray:
+    """Returns whether each batch is valid, up to the first one that isn't: it has at most `limit` bytes, its checksum
+    is right, and its offsets, which the checksum doesn't cover, ascend.
     """
     base, last = batches.base_offset, batches.last_offset
     previous = np.append(last_offset, last[:-1])
     is_valid: BoolArray = (base > previous) & ((previous < 0) | (last - previous <= _MAX_SEGMENT_OFFSETS))
     is_valid[:-1] &= (base[1:] <= previous[:-1]) | (base[1:] > last[:-1])
-    checked = np.flatnonzero(batches.magic == 2)
+    is_valid &= batches.end - batches.position <= limit
+    checked = np.flatnonzero(is_valid & (batches.magic == 2))
     checksums = crc32c(view, batches.position[checked] + _CHECKED_FROM, batches.end[checked])
     is_valid[checked] &= checksums == batches.checksum[checked]
-    for row in np.flatnonzero(batches.magic < 2).tolist():
+    for row in np.flatnonzero(is_valid & (batches.magic < 2)).tolist():
         checksum = zlib.crc32(data[batches.position[row] + _MAGIC_AT : batches.end[row]])
         is_valid[row] &= checksum == batches.checksum[row]
     return is_valid
 
 
-def _find_next_batch(view: Bytes, data: bytes, position: int, last_offset: int) -> int:
-    """Returns the position of the next valid batch, or the end of the file."""
+def _find_next_batch(view: Bytes, data: bytes, position: int, last_offset: int, left: int) -> tuple[int, int]:
+    """Returns the position of the next valid batch, or the end of the file, and how many bytes can still be wrong."""
     start = _read_header(data, position)
-    if not isinstance(start, str) and _is_batch(view, data, start.end, last_offset):
-        return start.end
-    window, size, left = position + 1, _WINDOW, _SEARCHED_BYTES - _SEARCHED_RATIO * position
+    if not isinstance(start, str):
+        is_batch, left = _is_batch(view, data, start.end, last_offset, left)
+        if is_batch:
+            return start.end, left
+    window, size = position + 1, _WINDOW
     while window <= len(data) - _HEADER.size:
         window_end = min(window + size, len(data) - _HEADER.size + 1)
         looks_like_header = (view[window + _MAGIC_AT : window_end + _MAGIC_AT] == 2) & (view[window:window_end] == 0)
@@ -245,22 +267,20 @@ def _find_next_batch(view: Bytes, data: bytes, position: int, last_offset: int) 
             view[window + _CHECKED_FROM : window_end + _CHECKED_FROM] == 0
         )
         for candidate in (np.flatnonzero(looks_like_header) + window).tolist():
-            header = _read_header(data, candidate)
-            if isinstance(header, str) or header.end - candidate > left + _SEARCHED_RATIO * candidate:
-                continue
-            left -= header.end - candidate
-            if _is_batch(view, data, candidate, last_offset):
-                return int(candidate)
+            is_batch, left = _is_batch(view, data, candidate, last_offset, left)
+            if is_batch:
+                return candidate, left
         window, size = window_end, 2 * size
-    return len(data)
+    return len(data), left
 
 
-def _is_batch(view: Bytes, data: bytes, position: int, last_offset: int) -> bool:
-    """Checks whether there is a valid batch at a position."""
-    header = _read_header(data, position)
-    if isinstance(header, str):
-        return False
-    return bool(_check_batches(view, data, BatchColumns(*np.array([header]).T), last_offset).all())
+def _is_batch(view: Bytes, data: bytes, position: int, last_offset: int, left: int) -> tuple[bool, int]:
+    """Returns whether there is a valid batch at a position, and how many bytes can still be wrong."""
+    header, limit = _read_header(data, position), left + _SEARCHED_RATIO * position
+    if isinstance(header, str) or header.end - position > limit:
+        return False, left
+    is_batch = bool(_check_batches(view, data, BatchColumns(*np.array([header]).T), last_offset, limit).all())
+    return is_batch, left if is_batch else left - _CHECKED_BYTES - (header.end - position)
 
 
 def _classify_damage(data: bytes, position: int, end: int, last_offset: int, error: str) -> Damaged | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +43,8 @@ _REGULAR_BASE = 1 << 62
 """Maximum offset and timestamp of a regular batch: with a regular varint added, it fits in 64 bits."""
 MAX_RECORDS = 2_000_000
 """Maximum number of records that are read at once. A record takes about 200 bytes of memory, however small it is."""
-_FAILED_BYTES = 1 << 23
-"""What a compressed batch that can't be read counts as, in bytes: it was decompressed, too."""
+_MARKER_BYTES = 1 << 16
+"""Maximum size of what a transaction marker can become, in bytes. Those of Kafka aren't compressed."""
 _NOWHERE = 1 << 60
 """A position after any file."""
 
@@ -57,30 +58,49 @@ class Record(NamedTuple):
     value: bytes | None
 
 
+@dataclass
+class ByteLimit:
+    """How many bytes compressed batches can still become. Those of a batch that can't be read count, too."""
+
+    left: int
+
+    def decompress(self, codec: int, data: bytes) -> bytes:
+        """Returns decompressed bytes. Raises WireError as `decompress` does."""
+        try:
+            content = decompress(codec, data, max(self.left, 0))
+        except DecompressionError as error:
+            self.left -= error.size
+            raise
+        self.left -= len(content) if codec else 0
+        return content
+
+
 # --- many batches -------------------------------------------------------------------------------------------------
 
 
-def read_batches(data: bytes, batches: BatchColumns, max_bytes: int | None = None) -> tuple[pa.Table, dict[int, str]]:
+def read_batches(
+    data: bytes, batches: BatchColumns, of_file: ByteLimit | None = None
+) -> tuple[pa.Table, dict[int, str]]:
     """Returns the RECORDS of batches in their order, and the error of each batch that can't be read, by its index.
 
     Together, the batches have at most MAX_RECORDS records, and become at most `max_decompressed` of their size, and at
-    most `max_bytes`.
+    most what is left of the file.
     """
-    left = max_decompressed(int((batches.end - batches.body).sum()))
-    left = left if max_bytes is None else min(left, max(max_bytes, 0))
-    table, is_regular, left = _read_regular(data, batches, left)
+    most = max_decompressed(int((batches.end - batches.body).sum()))
+    most = most if of_file is None else min(most, of_file.left)
+    limit = ByteLimit(most)
+    table, is_regular = _read_regular(data, batches, limit)
     rows: list[tuple[Any, ...]] = []
     errors: dict[int, str] = {}
     for index, batch in zip(np.flatnonzero(~is_regular).tolist(), batches.rows(~is_regular), strict=True):
         try:
-            records = read_batch(data, batch, left, MAX_RECORDS - table.num_rows - len(rows))
-            left -= sum(len(record.key or b"") + len(record.value or b"") for record in records)
-            for record in records:
+            for record in read_batch(data, batch, limit, MAX_RECORDS - table.num_rows - len(rows)):
                 at_ms = min(max(record.timestamp_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS)
                 rows.append((index, *record._replace(timestamp_ms=at_ms)))
         except WireError as error:
             errors[index] = str(error)
-            left -= _FAILED_BYTES if batch.attributes & CODEC else 0
+    if of_file is not None:
+        of_file.left -= most - limit.left
     if rows:
         columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), RECORDS, strict=True)]
         table = pa.concat_tables([table, pa.table(columns, schema=RECORDS)])
@@ -88,8 +108,8 @@ def read_batches(data: bytes, batches: BatchColumns, max_bytes: int | None = Non
     return table, errors
 
 
-def _read_regular(data: bytes, batches: BatchColumns, limit: int) -> tuple[pa.Table, BoolArray, int]:
-    """Returns the RECORDS of the regular batches, which batches are regular, and the rest of the limit of bytes."""
+def _read_regular(data: bytes, batches: BatchColumns, limit: ByteLimit) -> tuple[pa.Table, BoolArray]:
+    """Returns the RECORDS of the regular batches, and which batches are regular."""
     is_regular = (batches.magic == 2) & (batches.base_offset < _REGULAR_BASE)
     is_regular &= (batches.base_timestamp > -_REGULAR_BASE) & (batches.base_timestamp < _REGULAR_BASE)
     content, start, end = _decompress(data, batches, is_regular, limit)
@@ -116,11 +136,11 @@ def _read_regular(data: bytes, batches: BatchColumns, limit: int) -> tuple[pa.Ta
     bounds = [bound[rows] for bound in (key_start, key_end, value_start, value_end)]
     keys, values = _take_bytes(content, bounds, [size[rows] < 0 for size in (key_size, value_size)])
     columns = [column[rows] for column in (batch, offset, timestamp)]
-    return pa.table([*columns, keys, values], schema=RECORDS), is_regular, limit - int((end - start).sum())
+    return pa.table([*columns, keys, values], schema=RECORDS), is_regular
 
 
 def _decompress(
-    data: bytes, batches: BatchColumns, is_regular: BoolArray, left: int
+    data: bytes, batches: BatchColumns, is_regular: BoolArray, limit: ByteLimit
 ) -> tuple[bytes, IntArray, IntArray]:
     """Returns the decompressed records of all batches, and the start and the end of each batch in these bytes. Batches
     that can't be decompressed, or only to more than the bytes that are left, are marked as irregular.
@@ -132,8 +152,7 @@ def _decompress(
     bounds = zip(codecs.tolist(), batches.body.tolist(), batches.end.tolist(), strict=True)
     for index, (codec, body, batch_end) in enumerate(bounds):
         try:
-            parts.append(decompress(codec, data[body:batch_end], left) if is_regular[index] else b"")
-            left -= len(parts[-1])
+            parts.append(limit.decompress(codec, data[body:batch_end]) if is_regular[index] else b"")
         except WireError:
             parts.append(b"")
             is_regular[index] = False
@@ -211,14 +230,16 @@ def _take_bytes(content: bytes, bounds: list[IntArray], is_null: list[BoolArray]
 # --- one batch ----------------------------------------------------------------------------------------------------
 
 
-def read_batch(data: bytes, batch: Batch, max_bytes: int | None = None, max_records: int = MAX_RECORDS) -> list[Record]:
+def read_batch(
+    data: bytes, batch: Batch, limit: ByteLimit | None = None, max_records: int = MAX_RECORDS
+) -> list[Record]:
     """Returns the records of a batch. Raises WireError if its bytes are malformed although the checksum is right, and
     if it has more records or decompressed bytes than may be read.
     """
-    limit = max_decompressed(batch.end - batch.body) if max_bytes is None else max(max_bytes, 0)
+    limit = limit or ByteLimit(max_decompressed(batch.end - batch.body))
     if batch.magic < 2:
         return _read_messages(data[batch.position : batch.end], limit, max_records)
-    body = decompress(batch.attributes & CODEC, data[batch.body : batch.end], limit)
+    body = limit.decompress(batch.attributes & CODEC, data[batch.body : batch.end])
     append_time = batch.max_timestamp if batch.attributes & APPEND_TIME else None
     records_read: list[Record] = []
     at = 0
@@ -248,7 +269,7 @@ def read_batch(data: bytes, batch: Batch, max_bytes: int | None = None, max_reco
 
 def read_marker(data: bytes, batch: Batch) -> int | None:
     """Returns ABORT or COMMIT for a control batch, or None for a marker of another kind."""
-    for record in read_batch(data, batch):
+    for record in read_batch(data, batch, ByteLimit(_MARKER_BYTES)):
         if record.key is not None and len(record.key) >= 4:
             (kind,) = struct.unpack_from(">h", record.key, 2)
             return kind if kind in (ABORT, COMMIT) else None
@@ -258,7 +279,7 @@ def read_marker(data: bytes, batch: Batch) -> int | None:
 _MESSAGE_START = struct.Struct(">qiIbb")
 
 
-def _read_messages(data: bytes, limit: int, max_records: int) -> list[Record]:
+def _read_messages(data: bytes, limit: ByteLimit, max_records: int) -> list[Record]:
     """Returns all messages inside a message of format 0 or 1. The timestamp is -1 in format 0, which has none.
 
     Raises:
@@ -270,7 +291,7 @@ def _read_messages(data: bytes, limit: int, max_records: int) -> list[Record]:
         raise WireError(f"a message is cut off: {error}") from None
 
 
-def _iter_messages(data: bytes, limit: int, max_records: int) -> Iterator[Record]:
+def _iter_messages(data: bytes, limit: ByteLimit, max_records: int) -> Iterator[Record]:
     """Yields the message, or the messages that it contains in compressed form."""
     offset, magic, attributes, timestamp, key, value, _ = _read_message(data, 0)
     codec = attributes & CODEC
@@ -283,7 +304,7 @@ def _iter_messages(data: bytes, limit: int, max_records: int) -> Iterator[Record
         )
     if value is None:
         raise WireError("a compressed message without a value")
-    content, position = decompress(codec, value, limit), 0
+    content, position = limit.decompress(codec, value), 0
     messages: list[Record] = []
     while position < len(content):
         if len(messages) >= max_records:
@@ -368,6 +389,8 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _MIN_BYTES, _MAX_RATIO, _MAX_BYTES = 1 << 26, 64, 1 << 30
+_LARGEST_RATIOS = {1: 1_032, 2: 64}
+"""How many times their size bytes can become, by codecs that aren't read in chunks."""
 _CHUNK_BYTES = 1 << 20
 """Size of almost any decompressed batch or more, in bytes. A read allocates the bytes that it may return."""
 
@@ -384,23 +407,36 @@ def max_of_segment(compressed: int) -> int:
     return max(_MIN_BYTES, _MAX_RATIO * compressed)
 
 
+class DecompressionError(WireError):
+    """Raised for bytes that can't be decompressed.
+
+    Attributes:
+        size: number of bytes that they became before that, at most.
+    """
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 def decompress(codec: int, data: bytes, limit: int = _MAX_BYTES) -> bytes:
     """Returns the decompressed bytes.
 
     Raises:
-        WireError: `data` isn't valid for the codec, is cut off, or becomes more than `limit` bytes.
+        DecompressionError: `data` isn't valid for the codec, is cut off, or becomes more than `limit` bytes.
+        WireError: the codec is unknown.
     """
     if codec == 0:
         return data
     if codec >= len(NAMES):
         raise WireError(f"compression {codec} is none that is known")
+    size = 0
     try:
-        if NAMES[codec] == "gzip":
-            return _gzip(data, limit)
-        if NAMES[codec] == "snappy":
-            return _snappy(data, limit)
+        if codec in _LARGEST_RATIOS:
+            size = min(_LARGEST_RATIOS[codec] * len(data), limit)
+            return (_gzip if NAMES[codec] == "gzip" else _snappy)(data, limit)
         with pa.input_stream(pa.py_buffer(data), compression=NAMES[codec]) as stream:
-            chunks, size = [], 0
+            chunks = []
             while len(chunk := stream.read(_CHUNK_BYTES)) == _CHUNK_BYTES:
                 chunks.append(chunk)
                 size += _CHUNK_BYTES
@@ -409,7 +445,8 @@ def decompress(codec: int, data: bytes, limit: int = _MAX_BYTES) -> bytes:
             return b"".join([*chunks, chunk])
     except (pa.ArrowException, OSError, ValueError, zlib.error, struct.error, MemoryError, EOFError) as error:
         lines = str(error).splitlines()
-        raise WireError(f"{NAMES[codec]}: {lines[0] if lines else type(error).__name__}") from None
+        message = f"{NAMES[codec]}: {lines[0] if lines else type(error).__name__}"
+        raise DecompressionError(message, size + _CHUNK_BYTES) from None
 
 
 def _check_size(name: str, size: int, limit: int) -> None:

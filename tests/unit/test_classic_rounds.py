@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from time import process_time
 
 import pytest
 
@@ -18,6 +19,7 @@ from spark_assign.streams.kernel.classic_application import (
 )
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
 from spark_assign.streams.kernel.state_restores import Growth
+from spark_assign.streams.kernel.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -46,6 +48,18 @@ def test_a_warmup_and_two_rebalances() -> None:
     assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
     assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
     assert rounds.state.stopped_seconds == 0
+
+
+def test_all_tasks_at_one_process_without_end_offsets() -> None:
+    """The class that runs then notes all pairs of tasks of a process, of which there are millions."""
+    application = scaled_out(4_000, standbys=1)
+    members = [*application.members, ClassicMember("c", "00000000-0000-0000-0000-000000000003")]
+    application = replace(application, members=members, end_offsets=None)
+    start = process_time()
+    clients = plan_application(application).clients
+    assert process_time() - start < 3
+    assert {process: len(active) for process, (active, _) in clients.items() if active} == {Q: 4_000}
+    assert sorted(len(standby) for _, standby in clients.values()) == [0, 2_000, 2_000]
 
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import contextlib
 import random
+import struct
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_assign.history.kernel.record_parser import EmbeddedProtocolReader, ParsedRecord, group_by_write
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import NAMES, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
@@ -18,6 +21,7 @@ from tests.cases import keyed
 from tests.kafka import group_records, streams_user_data
 from tests.recorded_lines import read_rows
 from tests.unit import group_record_json
+from tests.unit.history_log import classic_member, generation
 
 _ROWS = Path(__file__).parents[1] / "golden" / "wire.jsonl.gz"
 
@@ -136,6 +140,20 @@ def test_bytes_that_are_no_record() -> None:
             read_key(bytes([0, draw.randrange(26)]) + data)
         with contextlib.suppress(WireError):
             read_value(draw.choice(list(NAMES)), bytes([0, draw.randrange(6)]) + data)
+
+
+def test_many_records_at_one_time_and_many_entries_of_one_topic() -> None:
+    """In linear time."""
+    keys = ({"memberId": str(number)} for number in range(40_000))
+    records = [ParsedRecord(0, at, 5, "consumer", "CurrentMemberAssignment", key, {}) for at, key in enumerate(keys)]
+    data = b"\0\1" + struct.pack(">i", 60_000)
+    data += b"".join(b"\0\1t" + struct.pack(">ii", 1, number) for number in range(60_000)) + b"\xff" * 4
+    start = time.process_time()
+    assert [len(write) for write in group_by_write(records)] == [40_000]
+    members = [classic_member("a", {}, ["t"], assignment=data)]
+    (member,) = EmbeddedProtocolReader().read_members(generation(1, members))
+    assert member.assignment == {("partition", "t"): tuple(range(60_000))}
+    assert time.process_time() - start < 1
 
 
 def test_a_type_that_nobody_writes() -> None:

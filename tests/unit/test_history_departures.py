@@ -258,3 +258,16 @@ def test_many_members_of_one_client_id() -> None:
     timeline = past(*again, commits={number: [0, 12_000_000] for number in range(50)}, group_type="consumer")
     assert len(find_departures(timeline)) == 1_999
     assert time.process_time() - start < 8
+
+
+def test_many_generations_at_one_time() -> None:
+    """A member that returns thousands of times at once, and static members that none of as many others can be."""
+    again = [generation(n, 1_000, [(A, [0])] if n % 2 else []) for n in range(16_000)]
+    start = time.process_time()
+    assert {each.new_member_id for each in find_departures(past(*again))} == {"a"}
+    old, new = (
+        [member(f"{name}{n}", group_instance_id=f"{name}{n}", client_id="app") for n in range(4_000)] for name in "hk"
+    )
+    timeline = past(*(generation(n, 9_000, [(each, []) for each in members]) for n, members in enumerate((old, new))))
+    assert {each.new_member_id for each in find_departures(timeline)} == {None}
+    assert time.process_time() - start < 3

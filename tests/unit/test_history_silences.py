@@ -7,10 +7,12 @@ import time
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from statistics import median
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_pauses
+from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_nearby, find_pauses
 from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
 from tests.cases import tuples
 from tests.unit.history_pasts import generation, member, past
@@ -262,6 +264,49 @@ def test_many_gaps_and_many_absences() -> None:
     assert time.process_time() - start < 3
     far = past(generation(1, 0, [(A, [0])]), commits={number: [0, 1 << 60] for number in range(9)})
     assert find_pauses(far, HistoryThresholds()).paused_partition_ms == (1 << 63) - 1
+
+
+def test_many_gaps_at_one_time() -> None:
+    """Each overlaps all others, and the times at which most partitions stop are as many."""
+    commits = {number: [number, 1_000_000 + number] for number in range(8_000)}
+    timeline = past(generation(1, -(10**9), [(A, [0])]), commits=commits)
+    start = time.process_time()
+    (found,) = find_pauses(timeline, HistoryThresholds()).pauses
+    assert time.process_time() - start < 3
+    assert (found.start_ms, found.end_ms, found.partitions, found.idle) == (0, 1_007_999, 8_000, True)
+
+
+def test_groups_that_stop_near_each_other(rng: random.Random) -> None:
+    """As each pause compared with each other one; thousands at one time in linear time."""
+    names = ("cluster", "start", "end", "idle", "counts", "group_id", "topics")
+
+    def nearby(rows: list[tuple[Any, ...]]) -> list[tuple[int, bool]]:
+        table = pa.table({name: pa.array(each) for name, each in zip(names, zip(*rows, strict=True), strict=True)})
+        (found,) = find_nearby(table)
+        assert found.column_names == [*names[:-1], "groups", "several"]
+        return list(zip(found["groups"].to_pylist(), found["several"].to_pylist(), strict=True))
+
+    rows = [
+        (
+            *(rng.choice("xy"), rng.randrange(99), rng.randrange(99), rng.random() < 0.5),
+            *(rng.choice((True, True, False)), rng.choice("abcd"), rng.choice((["t"], ["u"], ["t", "u"], []))),
+        )
+        for _ in range(150)
+    ]
+    expected = []
+    for cluster, start, end, idle, _, group, topics in rows:
+        near = [
+            (each[5], each[6])
+            for each in rows
+            if each[0] == cluster and abs(each[1] - start) <= 30 and each[4] and (not idle or abs(each[2] - end) <= 30)
+        ]
+        several = any(other != group and not set(topics) & set(read) for other, read in near)
+        expected.append((len({other for other, _ in near}), several))
+    assert nearby(rows) == expected
+    many = [("x", 0, number % 40, number % 2 == 0, True, f"g{number}", ["t", f"t{number}"]) for number in range(1_000)]
+    begun = time.process_time()
+    assert nearby(many)[1] == (1_000, False)
+    assert time.process_time() - begun < 2
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:

@@ -45,5 +45,7 @@ def test_rows_come_in_chunks() -> None:
     batches = [pa.record_batch({"n": pa.array(range(size), pa.int64())}) for size in (3, 0, 4, 9, 1)]
     assert [len(chunk) for chunk in batches_to_chunks(batches, 5)] == [7, 9, 1]
     assert list(batches_to_chunks([], 5)) == []
+    large = [pa.record_batch({"n": [bytes(3 << 8)]})] * 5
+    assert [len(chunk) for chunk in batches_to_chunks(large, 5)] == [2, 2, 1]  # or so much
     done = map_arrow_chunks(lambda tables: (table for table in tables), chunk_rows=5)
     assert sum(batch.num_rows for batch in done(batches)) == 17

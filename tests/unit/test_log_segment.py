@@ -272,6 +272,39 @@ def test_headers_that_each_claim_the_rest() -> None:
     assert time.process_time() - start < 3
 
 
+def test_damage_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sound batch and one that claims all the rest, by turns: the rest is not checked for each of them."""
+    sound = [batch_of([RECORDS[0]._replace(offset=number)]) for number in range(200)]
+    size = len(sound[0]) + 61
+    ends = (200 * size + (8 << 20) - size * number for number in range(1, 201))
+    claims = [struct.pack(">qiib", 1_000, end + 49, 0, 2) + bytes(44) for end in ends]
+    data = b"".join(a + b for a, b in zip(sound, claims, strict=True)) + bytes(8 << 20)
+    start = time.process_time()
+    found = batches_in(data)
+    assert time.process_time() - start < 3
+    assert [isinstance(each, Batch) for each in found] == [True, False] * 200
+    monkeypatch.setattr(log_segment, "_MAX_DAMAGED", 3)
+    *_, last = found = batches_in(data)
+    assert isinstance(last, Damaged)
+    assert len(found) == 6
+    assert (last.position + last.size, last.code) == (len(data), log_segment.CORRUPT)
+    assert last.detail.endswith("after 3 damaged ranges, the rest of the file isn't read")
+
+
+def test_what_cannot_be_read_was_decompressed_too() -> None:
+    """Each of many batches becomes more than all may, and a marker has a few bytes."""
+    made = bytearray(batch_of([RECORDS[0]], producer_id=7)[:61]) + compressed("zstd", bytes(70 << 20))
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    plain_batch, marker = (with_header(bytes(made), 21, ">h", kind | NAMES.index("zstd")) for kind in (0, 0x30))
+    data, markers = (
+        b"".join(with_header(each, 0, ">q", number) for number in range(150)) for each in (plain_batch, marker)
+    )
+    start = time.process_time()
+    assert log_segments.find_damage(files_of([data]), "eu").num_rows == 150
+    assert log_segments.first_markers(files_of([markers])).num_rows == 0
+    assert time.process_time() - start < 2
+
+
 def test_no_mutation_is_fatal(seed: int) -> None:
     """Bytes turned, taken out and put in: sound batches beside them are read in their order, and nothing is raised."""
     chance = random.Random(seed)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import EllipsisType
+from types import EllipsisType, ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_assign.history.kernel import build_timelines
+from spark_assign.history.kernel import build_history, build_timelines, departures, pauses
 from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.pauses import CommitPause
 from spark_assign.history.kernel.replay import recorded_history, replay, reproduce_recorded
@@ -88,9 +89,86 @@ def test_a_group_with_too_many_partitions_in_all(log: Log, monkeypatch: pytest.M
     rejected = next(read_histories(log.facts(), HistoryThresholds()))
     assert isinstance(rejected, RejectedHistory)
     assert rejected.code == "too-many-partitions"
-    monkeypatch.setattr(build_timelines, "_MAX_MEMBERS", 7)
+    monkeypatch.setitem(build_timelines._MAX_TOTALS, "members", 7)
     assert log.table_rows("rejected", "code") == [("too-many-members",)]
     assert log.table_rows("groups", "group_type", "rebalances") == [("consumer", 0)]
+
+
+@cases(
+    "module name value code",
+    (build_timelines, "subscribed topics", 0, "too-many-members"),
+    (build_timelines, "assigned partitions", 7, "too-many-members"),
+    (pauses, "_MAX_TOUCHED", 5, "too-many-partitions"),
+    (departures, "_MAX_READ", 1, "too-many-partitions"),
+)
+def test_a_past_that_takes_too_long(
+    log: Log, monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: int, code: str
+) -> None:
+    """Its group has no generations, and isn't replayed. Tables are written in pieces."""
+    for number in range(1, 9):
+        members = [classic_member(each, {"t": [at]}) for at, each in enumerate("ab" if number % 2 else "a")]
+        log.write(1_000 * number, "GroupMetadata", generation(number, members))
+    for partition in (0, 1):
+        log.commits("t", partition, 0, 500)
+        log.commits("t", partition, 60_000, 60_500)
+    monkeypatch.setattr(build_history, "_MAX_BUFFERED_ROWS", 1)
+    assert isinstance(next(read_histories(log.facts(), HistoryThresholds())), RecordedHistory)
+    assert len(log.table_rows("subscriptions_over_time", "member_id")) == 5
+    if name in build_timelines._MAX_TOTALS:
+        monkeypatch.setitem(build_timelines._MAX_TOTALS, name, value)
+    else:
+        monkeypatch.setattr(module, name, value)
+    assert isinstance(next(read_histories(log.facts(), HistoryThresholds())), RejectedHistory)
+    assert log.table_rows("rejected", "code") == [(code,)]
+    assert log.table_rows("groups", "rebalances", "members") == [(0, 0)]
+    assert log.table_rows("subscriptions_over_time", "member_id") == []
+
+
+def test_static_members_that_leave_together() -> None:
+    """Each is a step of its own, with all that remain; the steps of a variant are never in memory together."""
+    ids = [f"m{number}" for number in range(800)]
+    members = {each: RecordedMember(each) for each in ids}
+    topics = dict.fromkeys(ids, frozenset([0]))
+    first = RecordedGeneration(1, 0, "range", members, topics, {0: 1}, {}, FIRST)
+    left = {each: Departure(each, 2, LEFT, LIKELY) for each in ids}
+    second = RecordedGeneration(2, 1_000, "range", {}, {}, {}, {}, CHANGED, departures=left)
+    history = RecordedHistory("c", "g", False, Topics.of(["t"]), [first, second])
+    tracemalloc.start()
+    sizes = [len(step.members) for step in replay_steps(history, static=True, session_ms=45_000)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sizes == [800, 800, *range(799, -1, -1)]
+    assert peak < 4 << 20
+
+
+def test_a_variant_that_assigns_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is rejected; the recorded variant remains. The cache, batches, and facts have limits that change nothing."""
+    timeline = _story({}, ["ab", "abc", "ab", "abcd"])
+    expected = _tables(timeline)
+    monkeypatch.setattr(replay, "_MAX_CACHED", 0)
+    monkeypatch.setattr(replay, "_MAX_ROWS", 3)
+    monkeypatch.setattr(replay, "_MAX_BATCH_PARTITIONS", 0)
+    monkeypatch.setattr(reproduce_recorded, "_MAX_FACTS", 0)
+    assert _tables(timeline) == expected
+    monkeypatch.setattr(replay, "_MAX_REPLAYED", 5)
+    tables = _tables(timeline)
+    assert [row["recorded"] for row in tables[SUMMARY]] == [True]
+    assert {row["code"] for row in tables[REJECTED]} == {"too-many-partitions"}
+
+
+def test_facts_of_many_members_of_the_broker() -> None:
+    """What each of them owned is looked up, and topics that all subscribe to are stored once."""
+    topics = tuple(f"t{number}" for number in range(2_000))
+    members = tuple(
+        RecordedMember(f"m{number:04}", topics=topics, assignment={("partition", "t0"): (number, number + 3_000)})
+        for number in range(3_000)
+    )
+    generations = tuple(Generation(n, n, None, "Stable", None, None, members, 0, n) for n in (1, 2))
+    start = time.process_time()
+    history = read_history("c", "g", Timeline("consumer", None, generations, (), {}, {}, 1, 2, 2), (), {})
+    request = reproduce_recorded._RecordedRequest(0, 1, history, reproduce_recorded._MemberFormats())
+    assert sum(fact["kind"] == reproduce_recorded.OWNED_SLICE for fact in request.facts()) == 6_000
+    assert time.process_time() - start < 1
 
 
 # --- what was recorded ------------------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,14 @@ from spark_assign.history.kernel.generation_changes import GenerationChange, gen
 from spark_assign.history.kernel.group_chunks import GroupChunk, iter_chunks
 from spark_assign.history.kernel.pauses import PauseSummary, find_pauses
 from spark_assign.history.kernel.record_parser import ACTIVE
-from spark_assign.history.kernel.timeline import DEAD, Generation, HistoryThresholds, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import (
+    DEAD,
+    Generation,
+    HistoryThresholds,
+    HistoryTooLargeError,
+    RecordedMember,
+    Timeline,
+)
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
@@ -317,9 +325,13 @@ def _membership_row(membership: _Membership, end: Generation | None, departure: 
     }
 
 
+_Subscription = tuple[int, str, str, int | None]
+"""Start, member, topic, and end."""
+
+
 def subscription_rows(timeline: Timeline) -> Iterator[Row]:
     """Yields a row per topic and time for which a member was subscribed to it."""
-    rows: list[Row] = []
+    rows: list[_Subscription] = []
     current: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {}
     for generation in timeline.generations:
         at_ms = generation.at_ms
@@ -333,15 +345,17 @@ def subscription_rows(timeline: Timeline) -> Iterator[Row]:
                 current[member_id] = topics, {topic: since.get(topic, at_ms) for topic in topics}
     for member_id, (_, since) in current.items():
         rows += _ended_subscriptions(member_id, since, (), None)
-    yield from sorted(rows, key=lambda row: (row["start_time"], row["member_id"], row["topic"]))
+    rows.sort(key=itemgetter(0, 1, 2))
+    names = ("start_time", "member_id", "topic", "end_time")
+    yield from (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _ended_subscriptions(
     member_id: str, since: dict[str, int], topics: tuple[str, ...], until: int | None
-) -> Iterator[Row]:
+) -> Iterator[_Subscription]:
     """Yields the subscriptions in `since` that are not in `topics`."""
     for topic in since.keys() - set(topics):
-        yield {"member_id": member_id, "topic": topic, "start_time": since[topic], "end_time": until}
+        yield since[topic], member_id, topic, until
 
 
 def streams_member_rows(timeline: Timeline) -> Iterator[Row]:
@@ -442,16 +456,22 @@ def build_tables(facts: pa.Table, thresholds: HistoryThresholds, schema: pa.Sche
         yield from commit_rows(chunk, schema)
         for cluster, group_id, timeline in build_chunk_timelines(chunk):
             for kind, rows in _build_group_rows(timeline, thresholds):
-                buffer.add(cluster, group_id, kind, rows)
+                remaining = iter(rows)
+                while buffer.add(cluster, group_id, kind, islice(remaining, _MAX_BUFFERED_ROWS)) == _MAX_BUFFERED_ROWS:
+                    yield from buffer.pop(_MAX_BUFFERED_ROWS - 1)
             yield from buffer.pop(_MAX_BUFFERED_ROWS)
     yield from buffer.pop()
 
 
 def _build_group_rows(timeline: Timeline, thresholds: HistoryThresholds) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yields the rows of one group by table."""
-    departures = find_departures(timeline, thresholds)
+    """Yields the rows of one group by table. A group whose past is too large to read has no generations."""
+    try:
+        departures, pauses = find_departures(timeline, thresholds), find_pauses(timeline, thresholds)
+    except HistoryTooLargeError as error:
+        rejected = (*timeline.rejected, ("too-many-partitions", str(error)))
+        yield from _build_group_rows(replace(timeline, generations=(), ownership=(), rejected=rejected), thresholds)
+        return
     changes = list(generation_changes(timeline, departures))
-    pauses = find_pauses(timeline, thresholds)
     deploys = find_deploys(timeline, departures, pauses, thresholds)
     missing = sum(change.missing for change in changes)
     yield "groups", [group_row(timeline, departures, pauses, deploys, missing, thresholds)]
@@ -481,13 +501,17 @@ class _RowBuffer:
         self._rows: dict[str, list[Row]] = {}
         self._group_counts: dict[str, list[tuple[str, str, int]]] = {}
 
-    def add(self, cluster: str, group_id: str, kind: str, rows: Iterable[Row]) -> None:
-        """Adds rows of one group. All rows of a kind have the same columns; times are in milliseconds."""
+    def add(self, cluster: str, group_id: str, kind: str, rows: Iterable[Row]) -> int:
+        """Adds rows of one group, and returns their number. All rows of a kind have the same columns; times are in
+        milliseconds.
+        """
         buffered = self._rows.setdefault(kind, [])
         num_before = len(buffered)
         buffered.extend(rows)
-        if len(buffered) > num_before:
-            self._group_counts.setdefault(kind, []).append((cluster, group_id, len(buffered) - num_before))
+        num_added = len(buffered) - num_before
+        if num_added:
+            self._group_counts.setdefault(kind, []).append((cluster, group_id, num_added))
+        return num_added
 
     def pop(self, min_rows: int = 0) -> Iterator[pa.Table]:
         """Yields and removes the rows of the kinds that have more than `min_rows` rows."""

@@ -245,8 +245,14 @@ def _set_or_delete(values: dict[str, Any], key: Any, value: Any) -> None:
 
 
 SIMPLE = "simple"
-_MAX_MEMBERS = 20_000_000
-"""Maximum number of members of all generations of a group. Each takes about 80 bytes."""
+_MAX_TOTALS = {
+    "members": 20_000_000,
+    "members in records": 200_000_000,
+    "subscribed topics": 20_000_000,
+    "assigned partitions": 500_000_000,
+}
+"""Maximum numbers in all generations of a group. A member takes about 80 bytes, a topic to which a member subscribes
+anew 200, and the others at most a microsecond."""
 
 _TOPIC_NAME_RECORDS = {
     number: names[1]
@@ -281,8 +287,10 @@ def _build_timeline(group: GroupFacts) -> Timeline:
     tracker = GenerationTracker(topics)
     for write in group_by_write(parse_records(group.raw_records(), unreadable)):
         tracker.apply(write)
-        if tracker.num_members > _MAX_MEMBERS:
-            rejected = [("too-many-members", f"Its generations have more than {_MAX_MEMBERS:,} members in all")]
+        exceeded = [f"{most:,} {name}" for name, most in _MAX_TOTALS.items() if tracker.totals[name] > most]
+        if exceeded:
+            detail = f"Its generations have more than {exceeded[0]} in all. Give records of a shorter time"
+            rejected = [("too-many-members", detail)]
             kept, tracker = tracker, GenerationTracker(topics)
             tracker.group_type, tracker.protocol_type = kept.group_type, kept.protocol_type
             break
@@ -329,7 +337,7 @@ class GenerationTracker:
         last_tombstone_type: group type of the group's last tombstone.
         protocol_type: protocol type of a classic group.
         generations: the generations of all records so far.
-        num_members: sum of their numbers of members.
+        totals: numbers in all of them (`_MAX_TOTALS`).
     """
 
     def __init__(self, topics: Mapping[str, str]) -> None:
@@ -342,7 +350,7 @@ class GenerationTracker:
         self._live_type: str | None = None
         self._broker_groups: dict[str, BrokerGroupTracker] = {}
         self.generations: list[Generation] = []
-        self.num_members = 0
+        self.totals = dict.fromkeys(_MAX_TOTALS, 0)
         self._last_generation_type: str | None = None
 
     def apply(self, write: list[ParsedRecord]) -> None:
@@ -445,6 +453,14 @@ class GenerationTracker:
     def _add(self, group_type: str, generation: Generation) -> None:
         """Adds a new generation or one with other members, or completes the last one."""
         last = self.generations[-1] if self.generations else None
+        members = generation.members
+        before = {member.member_id: member.topics for member in last.members} if last else {}
+        changed = (member.topics for member in members if before.get(member.member_id) != member.topics)
+        self.totals["subscribed topics"] += sum(map(len, changed))
+        self.totals["assigned partitions"] += sum(
+            len(each) for member in members for each in member.assignment.values()
+        )
+        self.totals["members in records"] += len(members)
         if (
             last is None
             or last.state == DEAD
@@ -452,7 +468,7 @@ class GenerationTracker:
             or _member_ids(last) != _member_ids(generation)
         ):
             self.generations.append(generation)
-            self.num_members += len(generation.members)
+            self.totals["members"] += len(members)
             self._last_generation_type = group_type
         elif self._last_generation_type == group_type:
             self.generations[-1] = replace(last, members=generation.members, assignor=generation.assignor)

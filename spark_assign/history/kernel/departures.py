@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, pairwise
@@ -50,6 +50,7 @@ from spark_assign.history.kernel.timeline import (
     CommitInterval,
     Generation,
     HistoryThresholds,
+    HistoryTooLargeError,
     OwnershipInterval,
     RecordedMember,
     Timeline,
@@ -62,8 +63,11 @@ HEARTBEAT_MS = 5_000
 """Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most.
 The last heartbeat of a member of a consumer group can be this long before its last commit."""
 
+_MAX_READ = 200_000_000
+"""Maximum number of partitions of which the last commits are read, for all departures. Each takes a microsecond."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Departure:
     """A member that departed.
 
@@ -91,7 +95,7 @@ class _CommitSilence:
     commit_interval_ms: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _MissingMember:
     """A member that the previous generation has, and `generation` doesn't have; and whether it was the only one there
     with its client ID."""
@@ -112,7 +116,7 @@ class _Return:
 
 
 def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = None) -> list[Departure]:
-    """Returns all departures, sorted by generation, then by member id."""
+    """Returns all departures, sorted by generation, then by member id. Raises HistoryTooLargeError."""
     thresholds = thresholds or HistoryThresholds()
     missing_members = [
         _MissingMember(member, previous, generation, client_ids[member.client_id] == 1)
@@ -152,7 +156,7 @@ class _CommitEvidence:
     """What the commits of a group prove about its members."""
 
     def __init__(self, timeline: Timeline, thresholds: HistoryThresholds) -> None:
-        self.timeline, self.thresholds = timeline, thresholds
+        self.timeline, self.thresholds, self.num_read = timeline, thresholds, 0
         ownership: dict[str, list[OwnershipInterval]] = defaultdict(list)
         for interval in timeline.ownership:
             if interval.role == "partition":
@@ -234,6 +238,10 @@ class _CommitEvidence:
 
     def _find_last(self, owned: OwnershipInterval, end: int) -> _LastCommits:
         """Returns the last commits up to `end` of the partitions in an interval of ownership."""
+        self.num_read += len(owned.partitions)
+        if self.num_read > _MAX_READ:
+            problem = f"Its departures are judged by more than {_MAX_READ:,} partitions in all"
+            raise HistoryTooLargeError(f"{problem}. Give records of a shorter time")
         found = _LastCommits()
         for partition in owned.partitions:
             intervals = self.timeline.commits.get((owned.topic, partition), ())
@@ -330,27 +338,58 @@ def _find_returns(
     matched: set[int] = set()
     returns: dict[int, _Return] = {}
     for get_identity, can_match, confidence in _MATCHERS:
-        arrivals_by_identity: dict[Hashable, list[int]] = defaultdict(list)
+        candidates: dict[tuple[Hashable, bool], _Candidates] = defaultdict(lambda: _Candidates(matched))
         for arrival, (member, _) in enumerate(arrivals):
-            arrivals_by_identity[get_identity(member)].append(arrival)
+            candidates[get_identity(member), False].add(arrival)
+            if member.group_instance_id is None:
+                candidates[get_identity(member), True].add(arrival)
         for index, missing in enumerate(missing_members):
-            if index in returns or get_identity(missing.member) is None:
-                continue
             old_member, at_ms = missing.member, missing.generation.at_ms
+            identity = get_identity(old_member)
+            if index in returns or identity is None or not can_match(missing):
+                continue
             # After a crash, the new member can join before the session of the old one has timed out.
             crashed = verdicts[index][0] == CRASHED
             max_early_ms = (old_member.session_timeout_ms or thresholds.session_timeout_ms) if crashed else 0
-            candidates = arrivals_by_identity[get_identity(old_member)]
-            first = bisect_left(candidates, bisect_left(times, at_ms - max_early_ms))
-            end = bisect_left(candidates, bisect_right(times, at_ms + thresholds.deploy_gap_ms))
-            for arrival in candidates[first:end]:
+            # Members that are both static differ, as their instance IDs do.
+            is_dynamic = confidence != SURE and old_member.group_instance_id is not None
+            first, end = bisect_left(times, at_ms - max_early_ms), bisect_right(times, at_ms + thresholds.deploy_gap_ms)
+            for arrival in candidates[identity, is_dynamic].between(first, end):
                 member, generation = arrivals[arrival]
-                is_own_arrival = member.member_id == old_member.member_id and generation.at_ms < at_ms
-                if arrival not in matched and not is_own_arrival and can_match(missing, member):
+                if member.member_id != old_member.member_id or generation.at_ms >= at_ms:  # It isn't its own arrival.
                     matched.add(arrival)
                     returns[index] = _Return(member, generation, confidence)
                     break
     return returns
+
+
+class _Candidates:
+    """Arrivals, ascending. Those that were matched are skipped at once: thousands can be at one time."""
+
+    def __init__(self, matched: set[int]) -> None:
+        self._matched = matched
+        self._arrivals: list[int] = []
+        self._next: list[int] = []
+
+    def add(self, arrival: int) -> None:
+        """Adds the next arrival."""
+        self._arrivals.append(arrival)
+        self._next.append(len(self._arrivals))
+
+    def between(self, first: int, end: int) -> Iterator[int]:
+        """Yields the arrivals from `first` to before `end` that are not matched."""
+        index = bisect_left(self._arrivals, first)
+        while True:
+            skipped = []
+            while index < len(self._arrivals) and self._arrivals[index] in self._matched:
+                skipped.append(index)
+                index = self._next[index]
+            for each in skipped:
+                self._next[each] = index
+            if index == len(self._arrivals) or self._arrivals[index] >= end:
+                return
+            yield self._arrivals[index]
+            index += 1
 
 
 def _client_id_and_host(member: RecordedMember) -> Hashable:
@@ -358,22 +397,11 @@ def _client_id_and_host(member: RecordedMember) -> Hashable:
     return (member.client_id, member.client_host) if is_known else None
 
 
-def _has_no_other_instance(missing: _MissingMember, member: RecordedMember) -> bool:
-    """Checks that the members aren't both static: such members differ, as their instance ids do."""
-    return missing.member.group_instance_id is None or member.group_instance_id is None
-
-
-def _has_unique_client_id(missing: _MissingMember, member: RecordedMember) -> bool:
-    return missing.has_unique_client_id and _has_no_other_instance(missing, member)
-
-
-_MATCHERS: tuple[
-    tuple[Callable[[RecordedMember], Hashable], Callable[[_MissingMember, RecordedMember], bool], str], ...
-] = (
-    (attrgetter("group_instance_id"), lambda missing, member: True, SURE),
-    (_client_id_and_host, _has_no_other_instance, LIKELY),
-    (attrgetter("client_id"), _has_unique_client_id, LIKELY),
-    (attrgetter("client_id"), _has_no_other_instance, GUESS),
+_MATCHERS: tuple[tuple[Callable[[RecordedMember], Hashable], Callable[[_MissingMember], bool], str], ...] = (
+    (attrgetter("group_instance_id"), lambda missing: True, SURE),
+    (_client_id_and_host, lambda missing: True, LIKELY),
+    (attrgetter("client_id"), attrgetter("has_unique_client_id"), LIKELY),
+    (attrgetter("client_id"), lambda missing: True, GUESS),
 )
-"""The identity that both members must share (None matches nothing), another condition, and the confidence; the most
-certain first."""
+"""The identity that both members must share (None matches nothing), a condition of the member that is missing, and the
+confidence; the most certain first."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -222,8 +223,8 @@ def bucket_facts(chunks: Iterable[pa.Table], gap_ms: int, num_buckets: int) -> I
         BUCKETS. Facts are merged until they exceed a maximum size, so memory is bounded.
     """
     pending: list[pa.Table] = []
-    for chunk in chunks:
-        pending.append(reduce_records(chunk, gap_ms))
+    for part in chain.from_iterable(map(_to_parts, chunks)):
+        pending.append(reduce_records(part, gap_ms))
         if _is_oversize(pending, 1):
             pending = [merge(pa.concat_tables(pending), gap_ms)]
             if _is_oversize(pending, 2):
@@ -231,6 +232,12 @@ def bucket_facts(chunks: Iterable[pa.Table], gap_ms: int, num_buckets: int) -> I
                 pending = []
     if pending:
         yield _to_buckets(merge(pa.concat_tables(pending), gap_ms), num_buckets)
+
+
+def _to_parts(records: pa.Table) -> Iterator[pa.Table]:
+    """Yields parts of about the maximum size: a decoder takes several times the memory of its records."""
+    num_rows = max(len(records) * _MAX_BYTES // max(records.nbytes, 1), 1)
+    yield from (records.slice(start, num_rows) for start in range(0, max(len(records), 1), num_rows))
 
 
 def merge_buckets(rows: pa.Table, gap_ms: int) -> Iterator[pa.Table]:

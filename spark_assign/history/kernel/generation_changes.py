@@ -131,6 +131,7 @@ class _LastOwners:
     group_type: str
     partitions: int = 0
     _owner: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+    _num_owned: int = 0
     _sharers: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
     _assignments: dict[str, RoleAssignment] = field(default_factory=dict)
     _first_id: dict[str, str] = field(default_factory=dict)
@@ -139,7 +140,7 @@ class _LastOwners:
 
     def num_known(self) -> int:
         """Returns the number of partitions with a known owner."""
-        return len(self._sharers) + sum(map(len, self._owner.values()))
+        return len(self._sharers) + self._num_owned
 
     def update(self, generation: Generation, replaced_ids: Mapping[str, str]) -> int:
         """Applies a generation and returns the number of partitions that have another owner."""
@@ -147,7 +148,7 @@ class _LastOwners:
             self._first_id[new_id] = self._first_id.get(old_id, old_id)
         if not generation.members:
             self._owner, self._sharers, self._assignments, self.partitions = {}, {}, {}, 0
-            self._task_owner = {}
+            self._task_owner, self._num_owned = {}, 0
             return 0
         if self.group_type == "share":
             return self._update_sharers(generation)
@@ -172,9 +173,11 @@ class _LastOwners:
             if not is_owned(key[0], self.group_type) or previous.get(key) == partitions:
                 continue
             owner = self._owner.setdefault(key, {})
+            num_owned = len(owner)
             if owner:
                 moved += sum(owner.get(partition, first_id) != first_id for partition in partitions)
             owner.update(dict.fromkeys(partitions, first_id))
+            self._num_owned += len(owner) - num_owned
         return moved
 
     def update_tasks(self, generation: Generation) -> int | None:

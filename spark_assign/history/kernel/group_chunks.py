@@ -27,7 +27,7 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 _MAX_CHUNK_SIZE = 300_000
-"""Maximum number of facts and intervals in a chunk, unless a single group has more."""
+"""Maximum number of facts, intervals, and kilobytes of records in a chunk, unless a single group has more."""
 
 _RECORD_BATCH_SIZE = 1_000
 """Number of records that are converted to Python at once: giant groups have records of megabytes."""
@@ -92,7 +92,8 @@ def iter_chunks(facts: pa.Table, gap_ms: int) -> Iterator[GroupChunk]:
     order = np.lexsort((*log_position, topic, kind, group_key))
     group_ranges = key_ranges(group_key[order])
     num_intervals = sum(pc.list_value_length(facts[name]).fill_null(0).to_numpy() for name in LISTS)
-    size_before = np.append(0, np.cumsum(1 + num_intervals[order]))
+    num_kilobytes = pc.binary_length(facts["value"]).fill_null(0).to_numpy() >> 10
+    size_before = np.append(0, np.cumsum(1 + (num_intervals + num_kilobytes)[order]))
     start = 0
     for end in range(1, len(group_ranges) + 1):
         first = group_ranges[start][0]

@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.segment_records import ABORT, COMMIT, RECORDS, max_of_segment, read_batches, read_marker
+from spark_assign.wire.segment_records import (
+    ABORT,
+    COMMIT,
+    RECORDS,
+    ByteLimit,
+    max_of_segment,
+    read_batches,
+    read_marker,
+)
 
 SEGMENT = r"__consumer_offsets-([0-9]{1,9})/([0-9]{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
@@ -80,6 +88,7 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
         for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
+        if table.num_rows
     )
     pending, num_rows = [schema.empty_table()], 0
     for table in tables:
@@ -157,13 +166,11 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        left = max_of_segment(len(data))
+        limit = ByteLimit(max_of_segment(len(data)))
         for block in iter_blocks(data):
-            if isinstance(block, Damaged):
-                found = [block]
-            else:
-                records, errors = read_batches(data, block, left)
-                left, found = left - records.nbytes, _find_malformed(block, errors)
+            found = [block] if isinstance(block, Damaged) else []
+            if not isinstance(block, Damaged):
+                found = _find_malformed(block, read_batches(data, block, limit)[1])
             for damage in found:
                 after = damage.offset if damage.offset >= 0 else None
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
@@ -182,19 +189,18 @@ def _find_malformed(batches: BatchColumns, errors: Mapping[int, str]) -> list[Da
 def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
     """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions."""
     open_transactions: dict[int, list[pa.Table]] = {}
-    left = max_of_segment(len(data))
+    limit = ByteLimit(max_of_segment(len(data)))
     for block in iter_blocks(data):
         if isinstance(block, Damaged):
             continue
-        records, errors = read_batches(data, block, left)  # `find_damage` reports errors
-        left -= records.nbytes
+        records, _ = read_batches(data, block, limit)  # `find_damage` reports errors
         bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
         written = 0
         is_of_transaction = block.transactional | block.control
         for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
             yield records.slice(written, bounds[index] - written)
             written = bounds[index + 1]
-            if not batch.control and index not in errors:
+            if not batch.control and written > bounds[index]:
                 transaction = open_transactions.setdefault(batch.producer_id, [])
                 transaction.append(records.slice(bounds[index], written - bounds[index]))
             elif batch.control and (marker_type := _read_marker(data, batch)) is not None:
@@ -203,7 +209,7 @@ def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
         yield records.slice(written)
     for producer_id, tables in open_transactions.items():
         transaction = pa.concat_tables(tables)
-        last_offset = transaction["offset"][-1].as_py() if len(transaction) else -1
+        last_offset = transaction["offset"][-1].as_py()
         producer_markers = markers.get(producer_id, ())
         if next((commits for offset, commits in producer_markers if offset > last_offset), False):
             yield transaction

@@ -45,15 +45,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
 from spark_assign.history.kernel.departures import HEARTBEAT_MS
-from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
+from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, HistoryTooLargeError, Timeline
 
 REBALANCE_MS = 300_000
 """Default rebalance timeout of Java clients (max.poll.interval.ms), if the record has none."""
@@ -65,6 +67,8 @@ MAX_POLL_RECORDS = 500
 """Default of Java's max.poll.records. The first commit after a gap might advance by no more, although more wait."""
 
 _MAX_LONG = (1 << 63) - 1
+_MAX_TOUCHED = 100_000_000
+"""Maximum number of rebalances that all gaps of a group touch together."""
 
 Span = tuple[int, int]
 """Start and end of a time, in milliseconds since 1970."""
@@ -135,7 +139,7 @@ class PauseSummary:
 
 
 def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSummary:
-    """Returns all pauses of a group."""
+    """Returns all pauses of a group. Raises HistoryTooLargeError."""
     if not timeline.commits:
         return PauseSummary((), None, None)
     rebalances, absences = _Rebalances(timeline, thresholds), sorted(_find_absences(timeline, thresholds))
@@ -232,7 +236,8 @@ def _find_absences(timeline: Timeline, thresholds: HistoryThresholds) -> list[Sp
 def _subtract(gap: Span, absences: Sequence[Span], latest_ends: Sequence[int]) -> list[Span]:
     """Returns the times of a gap that are in no absence. `latest_ends`: the latest end up to each absence."""
     present, start = [], gap[0]
-    for absence_start, absence_end in islice(absences, bisect_right(latest_ends, start), None):
+    for index in range(bisect_right(latest_ends, start), len(absences)):
+        absence_start, absence_end = absences[index]
         if absence_start >= gap[1]:
             break
         if absence_end <= start:
@@ -264,16 +269,16 @@ class _Rebalances:
         self.ends = [max(at, stable_at or at) + grace for at, stable_at in zip(self.at, stable, strict=True)]
         self.latest_end = list(accumulate(self.ends, max))
         self.max_early = [_max_early_ms(timeline, index, thresholds) for index in self.generation_indexes]
+        self._num_touched = 0
 
     def touched_by(self, span: Span) -> list[int]:
         """Returns the rebalances that a span touches, as indexes in the order of time."""
-        index = bisect_right(self.at, span[1]) - 1
-        touched = []
-        while index >= 0 and self.latest_end[index] >= span[0]:
-            if self.ends[index] >= span[0]:
-                touched.append(index)
-            index -= 1
-        return touched[::-1]
+        first, end = bisect_left(self.latest_end, span[0]), bisect_right(self.at, span[1])
+        self._num_touched += max(end - first, 0)
+        if self._num_touched > _MAX_TOUCHED:
+            problem = f"Its partitions have no commits around more than {_MAX_TOUCHED:,} rebalances in all"
+            raise HistoryTooLargeError(f"{problem}. Give records of a shorter time")
+        return [index for index in range(first, end) if self.ends[index] >= span[0]]
 
     def divide(self, gap: Span) -> list[tuple[int | None, Span]]:
         """Divides a gap among rebalances; returns a generation index, None without a rebalance, for each span."""
@@ -358,20 +363,22 @@ def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> 
     times = [] if all(gap.waited for gap in gaps) else _find_times_most_stopped(gaps, commits)
     starts, ends = [start for start, _ in times], [end for _, end in times]
     touched = [range(bisect_right(ends, gap.span[0]), bisect_left(starts, gap.span[1])) for gap in gaps]
-    stops = {index for gap, indexes in zip(gaps, touched, strict=True) if gap.waited for index in indexes}
-    if len(stops) < len(times) and _commits_without_records(commits):
-        stops.update(range(len(times)))
-    sums = np.zeros((2, len(times) + 1), np.int64)
+    sums = np.zeros((3, len(times) + 1), np.int64)
     for gap, indexes in zip(gaps, touched, strict=True):
-        if gap.expected and indexes:
-            change = np.array([gap.expected, max(gap.caught_up, 0.0)]).clip(max=2.0**40).round().astype(np.int64)
+        if gap.expected and indexes:  # It is expected if records waited.
+            amounts = np.array([gap.waited, gap.expected, max(gap.caught_up, 0.0)])
+            change = amounts.clip(max=2.0**40).round().astype(np.int64)
             sums[:, indexes.start] += change
             sums[:, indexes.stop] -= change
-    expected, caught_up = sums.cumsum(axis=1)
-    stops.update(np.flatnonzero((expected > 0) & (expected <= caught_up)).tolist())
+    waited, expected, caught_up = sums.cumsum(axis=1)
+    stops = (waited > 0) | ((expected > 0) & (expected <= caught_up))
+    if not waited[:-1].all() and _commits_without_records(commits):
+        stops[:] = True
+    stops_before = [0, *stops.cumsum().tolist()]
     by_idle: dict[bool, list[_UnrelatedGap]] = {False: [], True: []}
     for gap, indexes in zip(gaps, touched, strict=True):
-        by_idle[not gap.waited and stops.isdisjoint(indexes)].append(gap)
+        has_stop = bool(indexes) and stops_before[indexes.stop] > stops_before[indexes.start]
+        by_idle[not gap.waited and not has_stop].append(gap)
     for idle, idle_or_stopped in by_idle.items():
         yield from _merge_overlapping(idle_or_stopped, idle=idle)
 
@@ -422,3 +429,64 @@ def _to_pause(spans: Sequence[Span], num_partitions: int) -> CommitPause:
     first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
     total_ms = min(sum(lengths), _MAX_LONG)
     return CommitPause(None, first_start, last_end, num_partitions, total_ms, max(lengths))
+
+
+# --- of several groups --------------------------------------------------------------------------------------------
+
+
+_NEAR_S = 30
+_MAX_COMPARED = 10_000
+"""Maximum number of lists of topics with which the topics of a pause are compared."""
+
+
+class _Pause(NamedTuple):
+    """A pause without a rebalance, with times in seconds. Those that don't count are near no other."""
+
+    cluster: str
+    start: int
+    end: int
+    idle: bool
+    counts: bool | None
+    group_id: str
+    topics: frozenset[str]
+
+    @property
+    def window(self) -> tuple[str, int, bool, int]:
+        """What decides which pauses are near."""
+        return self.cluster, self.start, self.idle, self.end if self.idle else 0
+
+
+def find_nearby(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yields the pauses of complete clusters with `groups`, how many groups have a pause near it, and `several`,
+    whether one of the other groups reads none of its topics.
+
+    Near is a pause that starts within 30 s; near an idle one, it must also end within 30 s.
+
+    Args:
+        rows: cluster, group_id, topics, idle, counts, and start and end in seconds.
+    """
+    *columns, topics = (rows[name].to_pylist() for name in _Pause._fields)
+    lists: dict[frozenset[str], frozenset[str]] = {}
+    shared = (lists.setdefault(each, each) for each in (frozenset(each or ()) for each in topics))
+    pauses = list(map(_Pause, *columns, shared))
+    by_start: dict[tuple[str, int], list[_Pause]] = defaultdict(list)
+    for pause in sorted(pauses, key=attrgetter("end")):
+        if pause.counts:
+            by_start[pause.cluster, pause.start].append(pause)
+    groups, several = np.zeros(len(pauses), np.int64), np.zeros(len(pauses), bool)
+    order = sorted(range(len(pauses)), key=lambda at: pauses[at].window)
+    for (cluster, start, idle, end), same in groupby(order, key=lambda at: pauses[at].window):
+        readers: dict[frozenset[str], set[str]] = defaultdict(set)
+        for second in range(start - _NEAR_S, start + _NEAR_S + 1):
+            listed: Sequence[_Pause] = by_start.get((cluster, second), ())
+            first = bisect_left(listed, end - _NEAR_S, key=attrgetter("end")) if idle else 0
+            last = bisect_right(listed, end + _NEAR_S, key=attrgetter("end")) if idle else len(listed)
+            for near in listed[first:last]:
+                readers[near.topics].add(near.group_id)
+        num_groups = len(set[str]().union(*readers.values()))
+        for at in same:
+            pause, compared = pauses[at], islice(readers.items(), _MAX_COMPARED)
+            groups[at] = num_groups
+            several[at] = any(of != {pause.group_id} and pause.topics.isdisjoint(each) for each, of in compared)
+    rows = rows.drop_columns("topics").append_column("groups", pa.array(groups))
+    yield rows.append_column("several", pa.array(several))

@@ -112,25 +112,25 @@ def group_by_write(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecor
     upgrades and downgrades write the tombstones of one type and the records of the other) is one write.
     """
     write: list[ParsedRecord] = []
+    has_epoch = False
     for record in records:
-        if write and _starts_write(write, record):
+        if write and _starts_write(write[-1], record, has_epoch=has_epoch):
             yield write
-            write = []
+            write, has_epoch = [], False
         write.append(record)
+        has_epoch |= record.record_type == METADATA and record.value is not None
     if write:
         yield write
 
 
-def _starts_write(write: list[ParsedRecord], record: ParsedRecord) -> bool:
-    """Checks whether a record belongs to another write than the records before it."""
-    last = write[-1]
+def _starts_write(last: ParsedRecord, record: ParsedRecord, *, has_epoch: bool) -> bool:
+    """Checks whether a record belongs to another write than the records before it, of which some can have an epoch."""
     if record.at_ms != last.at_ms or record.partition != last.partition:
         return True
     if last.is_classic:
         return last.value is not None or record.is_classic
     if last.is_group_tombstone:
         return not record.is_classic
-    has_epoch = any(written.record_type == METADATA and written.value is not None for written in write)
     return has_epoch and _is_first_in_write(record)
 
 
@@ -153,6 +153,7 @@ class EmbeddedProtocolReader:
         self._members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
         self._subscriptions: _RecentValues[_Subscription] = _RecentValues()
         self._assignments: _RecentValues[RoleAssignment] = _RecentValues()
+        self._topics: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._unreadable: dict[str, dict[str, str]] = {code: {} for code in UNREADABLE}
 
     def read_members(self, value: Mapping[str, Any]) -> tuple[RecordedMember, ...]:
@@ -217,10 +218,14 @@ class EmbeddedProtocolReader:
         if value["protocolType"] != CONSUMER or not data:
             return _NO_SUBSCRIPTION
         try:
-            return self._subscriptions.get((data,), _read_consumer_subscription)
+            return self._subscriptions.get((data,), self._read_consumer_subscription)
         except WireError as error:
             self._reject("unreadable-subscription", value, fields, error)
             return _NO_SUBSCRIPTION
+
+    def _read_consumer_subscription(self, data: bytes) -> _Subscription:
+        subscription = consumer_protocol.subscription_as_sent(data)
+        return self._topics.setdefault(subscription.topics, subscription.topics), subscription.rack_id
 
     def _read_assignment(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> RoleAssignment:
         data = fields["assignment"]
@@ -260,17 +265,12 @@ class _RecentValues(Generic[_Value]):
             self._old, self._new = self._new, {}
 
 
-def _read_consumer_subscription(data: bytes) -> _Subscription:
-    subscription = consumer_protocol.subscription_as_sent(data)
-    return subscription.topics, subscription.rack_id
-
-
 def _read_consumer_assignment(assignment: bytes) -> RoleAssignment:
-    partitions_by_topic: dict[tuple[str, str], tuple[int, ...]] = {}
+    partitions_by_topic: dict[tuple[str, str], set[int]] = {}
     for topic, partitions in consumer_protocol.assigned(assignment):
         if partitions:
-            partitions_by_topic[PARTITION, topic] = partitions_by_topic.get((PARTITION, topic), ()) + partitions
-    return {key: tuple(sorted(set(partitions))) for key, partitions in partitions_by_topic.items()}
+            partitions_by_topic.setdefault((PARTITION, topic), set()).update(partitions)
+    return {key: tuple(sorted(partitions)) for key, partitions in partitions_by_topic.items()}
 
 
 def _tasks_by_role(member: DecodedMember) -> RoleAssignment:

@@ -17,6 +17,10 @@ _MAX_CLOCK_DIFFERENCE_MS = 10_000
 """How far the clocks of a leader, which requests a probing rebalance at a time, and of its broker can differ."""
 
 
+class HistoryTooLargeError(Exception):
+    """Raised if the past of a group takes too long to read. The message is for the user."""
+
+
 @dataclass(frozen=True)
 class HistoryThresholds:
     """Thresholds of a history, which the docs explain; times in milliseconds.

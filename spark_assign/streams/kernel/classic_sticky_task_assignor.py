@@ -64,10 +64,10 @@ class LegacyStickyAssignment:
             preserve: whether active tasks stay with the client that ran them, whatever its load.
         """
         self._application, self._clients, self._preserve = application, clients, preserve
-        num_tasks = len(application.tasks)
         self._total_capacity = sum(client.capacity for client in clients)
-        self._max_pairs = num_tasks * (num_tasks - 1) // 2
-        self._pairs: set[tuple[TaskId, TaskId]] = set()
+        self._first: dict[TaskId, ClientState] = {}
+        self._copies: dict[TaskId, list[ClientState]] = {}
+        self._by_first: dict[int, dict[int, list[TaskId]]] = {client.rank: {} for client in clients}
         self._previous: dict[TaskId, ClientState] = {}
         standbys: dict[TaskId, list[ClientState]] = {}
         for client in clients:
@@ -111,6 +111,9 @@ class LegacyStickyAssignment:
                 self._assign(task, client, client.active)
 
     def _assign_standbys(self) -> None:
+        for client in self._clients:
+            for task in client.active:
+                self._by_first[client.rank].setdefault(self._first[task].rank, []).append(task)
         for task in self._standby_task_order():
             for _ in range(self._application.config.num_standby_replicas):
                 candidates = client_hash_order([client for client in self._clients if not client.has(task)])
@@ -120,8 +123,11 @@ class LegacyStickyAssignment:
                 self._assign(task, client, client.standby)
 
     def _assign(self, task: TaskId, client: ClientState, role: set[TaskId]) -> None:
-        for other in (*client.active, *client.standby):
-            self._pairs.add((min(task, other), max(task, other)))
+        if role is client.active:
+            self._first[task] = client
+        else:
+            self._copies.setdefault(task, []).append(client)
+            self._by_first[client.rank].setdefault(self._first.setdefault(task, client).rank, []).append(task)
         role.add(task)
 
     def _find_best(self, task: TaskId, candidates: Sequence[ClientState]) -> ClientState:
@@ -159,10 +165,21 @@ class LegacyStickyAssignment:
         return None
 
     def _has_new_pair(self, task: TaskId, client: ClientState) -> bool:
-        if len(self._pairs) == self._max_pairs:
-            return False
-        tasks = (*client.active, *client.standby)
-        return any((min(task, other), max(task, other)) not in self._pairs for other in tasks)
+        """Checks whether the client has a task that was never assigned to a client that has this one (`TaskPairs`).
+
+        Pairs aren't stored: a client with many tasks has too many. Two tasks are one if both were first assigned to the
+        same client, or if a client has one as a standby and also the other.
+        """
+        first, copies = self._first.get(task), self._copies.get(task, ())
+        if first is None:
+            return bool(client.active or client.standby)
+        return any(
+            not any(each.has(other) for each in copies)
+            and not any(each.has(task) for each in self._copies.get(other, ()))
+            for rank, tasks in self._by_first[client.rank].items()
+            if rank != first.rank
+            for other in tasks
+        )
 
     # --- differences of the public class --------------------------------------------------------------------------
 

@@ -25,7 +25,13 @@ from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.history.kernel.build_timelines import build_timelines
 from spark_assign.history.kernel.departures import CRASHED, Departure, find_departures
 from spark_assign.history.kernel.pauses import CommitPause, find_pauses
-from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import (
+    Generation,
+    HistoryThresholds,
+    HistoryTooLargeError,
+    RecordedMember,
+    Timeline,
+)
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, Topics, code
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
@@ -38,7 +44,7 @@ PARTITION = "partition"
 """The role of what consumers own."""
 
 _MAX_ASSIGNED = 4_000_000
-"""Maximum number of partitions of all generations of a replayed group. Each takes about 1 kB."""
+"""Maximum number of members and partitions of all generations of a replayed group. Each takes about 500 bytes."""
 
 _SERVER_ASSIGNORS = {None: UNIFORM, "range": SERVER_RANGE}
 """Names of the broker's assignors in this package, if the record has another name or none."""
@@ -172,8 +178,13 @@ def read_histories(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[R
         if rejection is not None:
             yield RejectedHistory(cluster, group_id, *rejection)
             continue
-        measured = {pause.generation_index: pause for pause in find_pauses(timeline, thresholds).pauses}
-        yield read_history(cluster, group_id, timeline, find_departures(timeline, thresholds), measured)
+        try:
+            pauses, departures = find_pauses(timeline, thresholds).pauses, find_departures(timeline, thresholds)
+        except HistoryTooLargeError as error:
+            yield RejectedHistory(cluster, group_id, "too-many-partitions", str(error))
+            continue
+        measured = {pause.generation_index: pause for pause in pauses}
+        yield read_history(cluster, group_id, timeline, departures, measured)
 
 
 def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
@@ -199,6 +210,7 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
     """
     num_assigned = 0
     for generation in timeline.generations:
+        num_assigned += 1 + len(generation.members)
         sizes: dict[str, int] = {}
         for member in generation.members:
             for (role, topic), partitions in member.assignment.items():
@@ -212,7 +224,7 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
             detail = f"generation {generation.generation_id} has {total:,}, expected at most {MAX_PARTITIONS:,}"
             return "too-many-partitions", detail
         if num_assigned > _MAX_ASSIGNED:
-            return "too-many-partitions", f"its generations assign more than {_MAX_ASSIGNED:,} partitions in all"
+            return "too-many-partitions", f"its generations have more than {_MAX_ASSIGNED:,} members and partitions"
     return None
 
 
@@ -232,11 +244,14 @@ def read_history(
         departures: its departures.
         measured: recorded pauses by index of the generation in the timeline.
     """
-    names = {
-        name for generation in timeline.generations for member in generation.members for name in _topic_names(member)
-    }
+    members = [member for generation in timeline.generations for member in generation.members]
+    # Most members have the same topics. An expression can match all topics of the cluster.
+    subscriptions = {id(member.topics): member.topics for member in members}
+    names = set[str]().union(*subscriptions.values())
+    names.update(topic for member in members for role, topic in member.assignment if role == PARTITION)
     topics = Topics.of(names)
     topic_index = {name: index for index, name in enumerate(topics.names)}
+    subscribed = {key: frozenset(map(topic_index.__getitem__, each)) for key, each in subscriptions.items()}
     is_server_side = timeline.group_type == "consumer"
     generations: list[RecordedGeneration] = []
     departure_by_member = {(departure.generation_id, departure.member_id): departure for departure in departures}
@@ -244,7 +259,7 @@ def read_history(
         previous = generations[-1] if generations else None
         if previous is not None and not previous.members and not generation.members:
             continue
-        recorded = _to_recorded(generation, topic_index, previous, is_server_side, measured.get(index))
+        recorded = _to_recorded(generation, topic_index, subscribed, previous, is_server_side, measured.get(index))
         departed = () if previous is None else previous.members.keys() - recorded.members.keys()
         known = {
             member_id: departure_by_member[recorded.generation_id, member_id]
@@ -255,24 +270,22 @@ def read_history(
     return RecordedHistory(cluster, group_id, is_server_side, topics, generations, timeline.topic_ids)
 
 
-def _topic_names(member: RecordedMember) -> Iterable[str]:
-    yield from member.topics
-    yield from (topic for role, topic in member.assignment if role == PARTITION)
-
-
 def _to_recorded(
     generation: Generation,
     topic_index: Mapping[str, int],
+    subscribed: Mapping[int, frozenset[int]],
     previous: RecordedGeneration | None,
     is_server_side: bool,
     measured: CommitPause | None,
 ) -> RecordedGeneration:
-    """Returns a generation with topics and partitions as indexes, and what changed since the previous one."""
+    """Returns a generation with topics and partitions as indexes, and what changed since the previous one.
+    `subscribed` are the topics of members by the `id` of their names.
+    """
     in_order = sorted(
         generation.members, key=lambda member: (member.position is None, member.position, java_key(member.member_id))
     )
     members = {member.member_id: member for member in in_order}
-    topics = {member.member_id: frozenset(topic_index[name] for name in member.topics) for member in in_order}
+    topics = {member.member_id: subscribed[id(member.topics)] for member in in_order}
     owners = {
         code(topic_index[topic], partition): member.member_id
         for member in in_order
@@ -307,7 +320,7 @@ def _count_partitions(
     owners: Mapping[int, str], topics: Iterable[frozenset[int]], previous: RecordedGeneration | None
 ) -> dict[int, int]:
     """Returns the number of partitions on record of each subscribed topic."""
-    subscribed = frozenset[int]().union(*topics)
+    subscribed = frozenset[int]().union(*set(topics))
     counts: dict[int, int] = {}
     for topic_partition in owners:
         topic, partition = topic_partition >> CODE_BITS, topic_partition & PARTITION_MASK

@@ -41,7 +41,12 @@ from spark_assign.history.kernel.replay.recorded_history import (
     ReplayVariant,
     read_histories,
 )
-from spark_assign.history.kernel.replay.replay_steps import ReplayMembers, ReplayStep, replay_steps
+from spark_assign.history.kernel.replay.replay_steps import (
+    MemberIdentities,
+    ReplayMembers,
+    ReplayStep,
+    replay_steps,
+)
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced, client_libraries
 from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.java.hash_map import java_key
@@ -79,8 +84,14 @@ MAX_ROUNDS = 16
 """Maximum number of rounds of a cooperative rebalance that are simulated."""
 
 
+_MAX_REPLAYED = 20_000_000
+"""Maximum number of members and partitions that all steps of a variant assign. Each takes a microsecond."""
+_MAX_CACHED = 1_000_000
+"""Maximum number of partitions in the assignments that a variant keeps."""
+
+
 class ReplayError(Exception):
-    """The assignor rejects a generation. The message says why."""
+    """A variant can't be replayed. The arguments are the code and the detail of `replay_rejected`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,7 @@ class ReplayAssignment:
 def replay_group(
     history: RecordedHistory,
     variant: ReplayVariant,
-    steps: Sequence[ReplayStep],
+    steps: Iterable[ReplayStep],
     durations: RoundDurations,
     owners_log: list[Mapping[int, str]] | None = None,
 ) -> Generator[Any, Any, list[GenerationCost]]:
@@ -126,12 +137,17 @@ def replay_group(
         the cost of each recorded generation; the first one costs nothing.
 
     Raises:
-        ReplayError: the assignor throws.
+        ReplayError: the assignor throws, or the steps are too large.
     """
     costs = [GenerationCost() for _ in history.generations]
     group = (_ConsumerGroup if variant.protocol == CONSUMER else _ClassicGroup)(history, variant)
     last_owners: dict[int, str] = {}
+    num_replayed = 0
     for step in steps:
+        num_replayed += len(step.members)
+        if num_replayed > _MAX_REPLAYED:
+            detail = f"{variant.assignor}: its rebalances assign more than {_MAX_REPLAYED:,} members and partitions"
+            raise ReplayError("too-many-partitions", detail)
         cost = costs[step.source_generation]
         _add_waits(cost, step, group, durations)
         kind = step.generation_kind
@@ -140,6 +156,7 @@ def replay_group(
         owned = {partition: owner for partition, owner in group.owners.items() if owner in step.members}
         identities = step.identities
         assignment = yield from group.rebalance(step, owned)
+        num_replayed += assignment.rounds * len(assignment.owners)
         owners = {partition: identities[owner] for partition, owner in assignment.owners.items()}
         if owners_log is not None:
             owners_log.append(assignment.owners)
@@ -201,6 +218,8 @@ class _ReplayGroup:
         if order.shape in self._positions_by_shape:
             return order.to_owners(self._positions_by_shape[order.shape])
         owners = yield from self.run_assignor(step, owned)
+        if len(self._positions_by_shape) * len(owners) > _MAX_CACHED:
+            self._positions_by_shape.clear()
         self._positions_by_shape[order.shape] = order.to_positions(owners)
         return owners
 
@@ -255,7 +274,7 @@ class _ClassicGroup(_ReplayGroup):
         request = _build_request(self.variant, step, self.topics, owned, self.last_generation)
         response = yield request
         if response.error is not None:
-            raise ReplayError(f"{self.variant.assignor}: {response.error}")
+            raise ReplayError("kafka-fails", f"{self.variant.assignor}: {response.error}")
         self.generation += 1
         self.last_generation = dict.fromkeys(step.members, self.generation)
         return {
@@ -378,8 +397,11 @@ class _ConsumerGroup(_ReplayGroup):
 
 SUMMARY, REBALANCES, REJECTED = ("replay_summary", "replay_rebalances", "replay_rejected")
 
-GROUP_BATCH_SIZE = 50
-"""Number of groups that are replayed together. It bounds the memory of a worker."""
+GROUP_BATCH_SIZE, _MAX_BATCH_PARTITIONS = 50, 1_000_000
+"""Number of groups that are replayed together, and of the members and partitions of their generations, unless a single
+group has more. They bound the memory of a worker."""
+_MAX_ROWS = 100_000
+"""Maximum number of rows in a table."""
 
 
 @dataclass(frozen=True)
@@ -415,8 +437,7 @@ def replay_histories(
     histories: Iterable[RecordedHistory | RejectedHistory], params: ReplayParams, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     """Yields the rows of groups."""
-    iterator = iter(histories)
-    while batch := list(islice(iterator, GROUP_BATCH_SIZE)):
+    for batch in _to_batches(histories):
         groups = [_GroupReplay(history, params) for history in batch if isinstance(history, RecordedHistory)]
         rejected = [asdict(history) for history in batch if isinstance(history, RejectedHistory)]
         _run_in_lockstep([run for group in groups for run in group.runs.values()])
@@ -424,9 +445,28 @@ def replay_histories(
         for group, results in zip(groups, reproduced, strict=True):
             group.reproduced = results
         yield tagged_rows(SUMMARY, [row for group in groups for row in group.summary_rows()], schema)
-        yield tagged_rows(REBALANCES, [row for group in groups for row in group.rebalance_rows()], schema)
+        rebalances = chain.from_iterable(group.rebalance_rows() for group in groups)
+        while rows := list(islice(rebalances, _MAX_ROWS)):
+            yield tagged_rows(REBALANCES, rows, schema)
         errors = (row for group in groups for row in group.error_rows())
         yield tagged_rows(REJECTED, [*rejected, *errors], schema)
+
+
+def _to_batches(
+    histories: Iterable[RecordedHistory | RejectedHistory],
+) -> Iterator[list[RecordedHistory | RejectedHistory]]:
+    """Yields groups that are replayed together."""
+    batch: list[RecordedHistory | RejectedHistory] = []
+    size = 0
+    for history in histories:
+        batch.append(history)
+        if isinstance(history, RecordedHistory):
+            size += sum(len(each.members) + len(each.owners) for each in history.generations)
+        if len(batch) == GROUP_BATCH_SIZE or size > _MAX_BATCH_PARTITIONS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -440,13 +480,13 @@ class _ReplayRun:
         generator: the replay.
         request: its pending assignment request; None if it has ended.
         costs: its result; None before its end.
-        error: why it failed; None if it didn't.
+        error: code and detail if it failed; None if it didn't.
     """
 
     generator: Generator[Any, Any, list[GenerationCost]]
     request: Any = None
     costs: list[GenerationCost] | None = None
-    error: str | None = None
+    error: tuple[str, str] | None = None
 
     def resume(self, response: Any) -> None:
         """Resumes the replay with a response and runs it to its next request."""
@@ -455,7 +495,8 @@ class _ReplayRun:
         except StopIteration as end:
             self.request, self.costs = None, end.value
         except ReplayError as error:
-            self.request, self.error = None, str(error)
+            code, detail = error.args
+            self.request, self.error = None, (code, detail)
 
 
 def _run_in_lockstep(runs: Sequence[_ReplayRun]) -> None:
@@ -484,12 +525,18 @@ class _GroupReplay:
         self.current = ReplayVariant(history.assignor, history.static)
         self.baseline = baseline_costs(history, durations)
         self.reproduced: Mapping[int, str | None] = {}
-        steps = {
-            static: replay_steps(history, static=static, session_ms=params.timing.session_timeout_ms)
-            for static in params.static
-        }
+        session_ms = params.timing.session_timeout_ms
+        identities = MemberIdentities(history.generations, session_ms)
+        # Each variant makes its own steps: those of all generations take too much memory.
         self.runs = {
-            variant: _ReplayRun(replay_group(history, variant, steps[static], durations))
+            variant: _ReplayRun(
+                replay_group(
+                    history,
+                    variant,
+                    replay_steps(history, static=static, session_ms=session_ms, identities=identities),
+                    durations,
+                )
+            )
             for assignor in params.assignors
             for static in params.static
             if (variant := ReplayVariant(assignor, static)) != self.current
@@ -563,11 +610,12 @@ class _GroupReplay:
                     }
 
     def error_rows(self) -> Iterator[dict[str, Any]]:
-        """Yields a row per variant in which the assignor throws."""
+        """Yields a row per variant that can't be replayed."""
         for variant, run in self.runs.items():
             if run.error is not None:
                 membership = "static" if variant.static else "dynamic"
-                yield self._group_key | {"code": "kafka-fails", "detail": f"{run.error} ({membership} members)"}
+                code, detail = run.error
+                yield self._group_key | {"code": code, "detail": f"{detail} ({membership} members)"}
 
 
 def _sum_paused_ms(costs: Iterable[GenerationCost]) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 
 from spark_assign.history.kernel.departures import GUESS
 from spark_assign.history.kernel.departures import RESTARTED as RESTARTED_MEMBER
@@ -123,16 +124,20 @@ class ReplayStep:
         return AssignmentOrder(self.members, self.partitions)
 
 
-def replay_steps(history: RecordedHistory, *, static: bool, session_ms: int) -> list[ReplayStep]:
-    """Returns the steps of a group; the first one is its first generation on record.
+def replay_steps(
+    history: RecordedHistory, *, static: bool, session_ms: int, identities: MemberIdentities | None = None
+) -> Iterator[ReplayStep]:
+    """Yields the steps of a group; the first one is its first generation on record. Static members that leave are a
+    step each, so that all steps together can have far more members than the record.
 
     Args:
         history: the group.
         static: whether all of its members are static, or all dynamic.
         session_ms: session timeout of members whose session timeout is not on record.
+        identities: the identities of its members, if they are known.
     """
-    identities = MemberIdentities(history.generations, session_ms)
-    return list(_static_steps(history, identities) if static else _dynamic_steps(history, identities))
+    identities = identities or MemberIdentities(history.generations, session_ms)
+    return _static_steps(history, identities) if static else _dynamic_steps(history, identities)
 
 
 # --- identities ---------------------------------------------------------------------------------------------------
@@ -224,23 +229,24 @@ def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Ite
     hash_code, partitions = cache(string_hash), dict[int, int]()
     current: dict[str, ReplayMember] = {}
     leaving: list[tuple[int, int, str, int]] = []
-    empty_ms = _empty_times(generations)
+    empty_ms = [0, *accumulate(_empty_times(generations))]
     for index, generation in enumerate(generations):
         while leaving and leaving[0][0] <= generation.at_ms:
             yield _expire_session(current, partitions, heappop(leaving))
         previous_partitions, partitions = partitions, partitions | dict(generation.partitions)
         session_wait_ms: dict[str, int] = {}
         downtime_ms: dict[str, int | None] = {}
-        previous = generations[index - 1]
+        previous, crashed = generations[index - 1], generation.crashed
         for member_id, name in identities.names[index - 1].items() if index else ():
             if member_id in generation.members:
                 continue
             return_index = identities.return_generation.get((index, name))
             session = identities.session_timeout_ms(previous.members[member_id])
             if return_index is not None:
-                elapsed_ms = generations[return_index].at_ms - generation.at_ms - sum(empty_ms[index:return_index])
+                elapsed_ms = generations[return_index].at_ms - generation.at_ms
+                elapsed_ms -= empty_ms[return_index] - empty_ms[index]
                 downtime_ms[name] = elapsed_ms if return_index > index else None
-            elif member_id in generation.crashed or _is_static(previous, member_id):
+            elif member_id in crashed or _is_static(previous, member_id):
                 current.pop(name, None)
                 session_wait_ms[name] = session
             else:

@@ -8,6 +8,7 @@ default those of today's Java clients. The broker's assignors receive the target
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -49,6 +50,8 @@ from spark_assign.tables.counted_nouns import count
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
+_MAX_FACTS = 300_000
+"""Maximum number of facts that are solved together, unless a single generation has more."""
 ORDER_NOT_ON_RECORD = "depends on an order that isn't on record"
 """What the reason says if members of a broker's hash table might have been in another order."""
 
@@ -58,20 +61,34 @@ def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str
 
     Empty generations, static restarts, and epochs without a target of their own are left out.
     """
-    formats = _MemberFormats()
-    requests = [
-        request
-        for group, history in enumerate(histories)
-        for index in range(len(history.generations))
-        if (request := _RecordedRequest(group, index, history, formats)).is_assignment
-    ]
     results: list[dict[int, str | None]] = [{} for _ in histories]
-    for request in requests:
-        results[request.group][request.generation_index] = request.find_fault()
-    solvable = [request for request in requests if results[request.group][request.generation_index] is None]
-    for request, reason in zip(solvable, _solve_requests(solvable), strict=True):
-        results[request.group][request.generation_index] = reason
+    for requests, rows in _to_pieces(histories, results):
+        for request, reason in zip(requests, _solve_requests(requests, rows), strict=True):
+            results[request.group][request.generation_index] = reason
     return results
+
+
+def _to_pieces(
+    histories: Sequence[RecordedHistory], results: list[dict[int, str | None]]
+) -> Iterator[tuple[list[_RecordedRequest], list[dict[str, Any]]]]:
+    """Yields requests that are solved together, with their facts, and puts the faults of others into `results`. Members
+    can report any number of partitions, in each generation.
+    """
+    formats, requests, rows = _MemberFormats(), list[_RecordedRequest](), list[dict[str, Any]]()
+    for group, history in enumerate(histories):
+        for index in range(len(history.generations)):
+            request = _RecordedRequest(group, index, history, formats)
+            if not request.is_assignment:
+                continue
+            results[group][index] = fault = request.find_fault()
+            if fault is None:
+                key = {"cluster": "", "group_id": f"{len(requests):09}"}
+                rows += ({**key, **fact} for fact in request.facts())
+                requests.append(request)
+            if len(rows) > _MAX_FACTS:
+                yield requests, rows
+                formats, requests, rows = _MemberFormats(), [], []
+    yield requests, rows
 
 
 def client_libraries(history: RecordedHistory) -> str | None:
@@ -161,6 +178,9 @@ class _RecordedRequest:
 
     def facts(self) -> Iterator[dict[str, Any]]:
         """Yields the facts of the generation, as of a group of its own."""
+        before: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        for partition, owner in self._previous_owners():
+            before[owner].append((self.history.topics.names[partition >> CODE_BITS], partition & PARTITION_MASK))
         generation, names = self.generation, self.history.topics.names
         num_partitions = {names[topic]: many for topic, many in generation.partitions.items()}
         is_server_side = self.history.is_server_side
@@ -187,7 +207,7 @@ class _RecordedRequest:
                 **({} if subscription is None else self._user_data(subscription)),
             }
             yield {"kind": LISTED_MEMBER, "member_id": member_id, "list": lists[generation.topics[member_id]]}
-            for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
+            for position, (name, partitions) in enumerate(self._find_owned(before[member_id], subscription)):
                 owned = {"member_id": member_id, "topic": name}
                 if not is_server_side:
                     yield {"kind": OWNED_ORDER, **owned, "position": position, "at": partitions}
@@ -202,17 +222,19 @@ class _RecordedRequest:
             "user_data_generation_id": wire.user_data_generation(subscription, self.generation.assignor or ""),
         }
 
-    def _find_owned(self, member_id: str, subscription: wire.Subscription | None) -> Iterable[tuple[str, list[int]]]:
-        """Returns the partitions that the assignor receives as owned by a member, by topic, in their order."""
-        owned: Iterable[tuple[str, int]] = ()
-        if self.history.is_server_side:
-            previous = self.history.generations[self.generation_index - 1]
-            owned = (
-                (self.history.topics.names[partition >> CODE_BITS], partition & PARTITION_MASK)
-                for partition, owner in sorted(previous.owners.items())
-                if owner == member_id
-            )
-        elif subscription is not None and self.generation.assignor == "sticky":
+    def _previous_owners(self) -> list[tuple[int, str]]:
+        """Returns the owners in the epoch before, sorted by partition; nothing for a classic group."""
+        is_server_side, generations = self.history.is_server_side, self.history.generations
+        return sorted(generations[self.generation_index - 1].owners.items()) if is_server_side else []
+
+    def _find_owned(
+        self, before: Iterable[tuple[str, int]], subscription: wire.Subscription | None
+    ) -> Iterable[tuple[str, list[int]]]:
+        """Returns the partitions that the assignor receives as owned by a member, by topic, in their order; `before`
+        are those in the epoch before.
+        """
+        owned = before
+        if subscription is not None and self.generation.assignor == "sticky":
             owned = wire.sticky_user_data(subscription.user_data).owned
         elif subscription is not None and self.generation.assignor == COOPERATIVE:
             owned = subscription.owned
@@ -243,15 +265,10 @@ _FACTS = pa.schema([(name, FACT_TYPES[name]) for name in _COLUMNS])
 # --- assignments --------------------------------------------------------------------------------------------------
 
 
-def _solve_requests(requests: Sequence[_RecordedRequest]) -> list[str | None]:
-    """Returns why each generation is not reproduced; None if it is."""
+def _solve_requests(requests: Sequence[_RecordedRequest], rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """Returns why each generation is not reproduced; None if it is. `rows` are the facts of the requests."""
     if not requests:
         return []
-    rows = [
-        {"cluster": "", "group_id": f"{request_index:09}", **fact}
-        for request_index, request in enumerate(requests)
-        for fact in request.facts()
-    ]
     specs = open_pass(pa.Table.from_pylist(rows, _FACTS)).specs
     group_request = [int(key) for key in specs.group_id.to_pylist()]
     reasons: list[str | None] = ["the subscriptions of its members contradict each other"] * len(requests)
