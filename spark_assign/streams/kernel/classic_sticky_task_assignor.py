@@ -27,6 +27,7 @@ hash code of their own in step 5, so that its standbys differ from process to pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 from spark_assign.java.hash_map import HashTable
 from spark_assign.streams.kernel.classic_application import (
@@ -64,10 +65,10 @@ class LegacyStickyAssignment:
             preserve: whether active tasks stay with the client that ran them, whatever its load.
         """
         self._application, self._clients, self._preserve = application, clients, preserve
-        num_tasks = len(application.tasks)
         self._total_capacity = sum(client.capacity for client in clients)
-        self._max_pairs = num_tasks * (num_tasks - 1) // 2
-        self._pairs: set[tuple[TaskId, TaskId]] = set()
+        # Kafka keeps all pairs of tasks that were together. Here, the sets that a task is or was in tell the same.
+        self._first: dict[int, set[TaskId]] = {client.rank: set() for client in clients}
+        self._together: dict[TaskId, list[set[TaskId]]] = {}
         self._previous: dict[TaskId, ClientState] = {}
         standbys: dict[TaskId, list[ClientState]] = {}
         for client in clients:
@@ -82,6 +83,9 @@ class LegacyStickyAssignment:
         if not self._preserve:
             self._optimize_active()
         if self._application.config.num_standby_replicas > 0:
+            for client in self._clients:
+                for task in client.active:  # no pairs with the active tasks that it got by exchange
+                    self._together[task].append(client.standby)
             self._assign_standbys()
             if not self._preserve:
                 self._optimize_standbys()
@@ -120,8 +124,12 @@ class LegacyStickyAssignment:
                 self._assign(task, client, client.standby)
 
     def _assign(self, task: TaskId, client: ClientState, role: set[TaskId]) -> None:
-        for other in (*client.active, *client.standby):
-            self._pairs.add((min(task, other), max(task, other)))
+        # While active tasks are assigned, there are no standbys; while standbys are, no active task moves.
+        if role is client.active:
+            self._first[client.rank].add(task)
+            self._together[task] = [self._first[client.rank]]
+        else:
+            self._together.setdefault(task, []).extend((client.active, client.standby))
         role.add(task)
 
     def _find_best(self, task: TaskId, candidates: Sequence[ClientState]) -> ClientState:
@@ -159,10 +167,9 @@ class LegacyStickyAssignment:
         return None
 
     def _has_new_pair(self, task: TaskId, client: ClientState) -> bool:
-        if len(self._pairs) == self._max_pairs:
-            return False
-        tasks = (*client.active, *client.standby)
-        return any((min(task, other), max(task, other)) not in self._pairs for other in tasks)
+        together = self._together.get(task, ())
+        tasks = chain(client.active, client.standby)
+        return any(all(other not in tasks_of for tasks_of in together) for other in tasks)
 
     # --- differences of the public class --------------------------------------------------------------------------
 
