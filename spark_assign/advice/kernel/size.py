@@ -390,7 +390,7 @@ def _size_topics(specs: GroupSpecs, criteria: SizingCriteria) -> Iterator[dict[s
             continue
         known = slice(loads.start[topic], loads.start[topic] + partitions)
         rates, peaks = loads.in_messages_per_second[known], high[known]
-        is_known = not np.isnan(rates).all() and limit[group] > 0
+        is_known = not np.isnan(rates).all() and capacity[group] >= MIN_CAPACITY
         hottest = int(np.argmax(np.nan_to_num(peaks)))
         most = float(np.nan_to_num(peaks)[hottest])
         load, load_at_quantile = (float(np.nan_to_num(each).sum()) for each in (rates, peaks))

@@ -101,7 +101,7 @@ def read_group(specs: GroupSpecs, group: int) -> GroupSpec:
     names = ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data")
     columns = (specs.facts.column(name, specs.members.row[start:end]).to_pylist() for name in names)
     members = {
-        index: MemberSubscription(*values, topics[kind[index - start]])
+        index: MemberSubscription(**dict(zip(names, values, strict=True)), topics=topics[kind[index - start]])
         for index, values in enumerate(zip(*columns, strict=True), start)
     }
     owned = specs.owned.take((specs.owned.member >= start) & (specs.owned.member < end)).expand()

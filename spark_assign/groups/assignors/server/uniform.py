@@ -320,8 +320,8 @@ def rebalance(
     Returns:
         (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
     """
-    numbers, different = number_lists(subscribers)
-    subscriber_set = np.array(numbers, np.int64)
+    set_numbers, different = number_lists(subscribers)
+    subscriber_set = np.array(set_numbers, np.int64)
     sets = {number: list(members) for number, members in enumerate(different)}
     partitions, sizes = (np.array([len(each) for each in lists], np.int64) for lists in (owners, subscribers))
     positions = np.unique(np.array(ranks, object), return_inverse=True)[1]
