@@ -155,7 +155,7 @@ def find_alike(slices: PartitionSlices, group: IntArray) -> tuple[IntArray, IntA
     position, columns = ranges_by_length(size), (slices.member, slices.first, slices.step, slices.count)
     mixed = np.zeros(len(slices), np.int64)
     for column in columns:
-        mixed = (mixed ^ column) * _ODD
+        mixed = (mixed ^ column) * ODD
         mixed ^= mixed >> 29
     mixed = np.add.reduceat(mixed * (2 * position + 1), start)
     order = np.lexsort((mixed, size, group[start]))
@@ -167,7 +167,7 @@ def find_alike(slices: PartitionSlices, group: IntArray) -> tuple[IntArray, IntA
     return start, size, np.where(np.logical_and.reduceat(is_equal, start), like, np.arange(len(like)))
 
 
-_ODD = -7046029254386353131
+ODD = -7046029254386353131
 """An odd number with random bits (2^64 divided by the golden ratio, as a signed integer)."""
 
 

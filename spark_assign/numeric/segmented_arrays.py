@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,17 @@ def number_keys(first: IntArray, second: IntArray, size: int) -> tuple[IntArray,
     occurs[second] = True
     position = np.cumsum(occurs) - 1
     return np.flatnonzero(occurs), position[first], position[second]
+
+
+def number_lists(lists: Sequence[Sequence[int]]) -> tuple[list[int], list[Sequence[int]]]:
+    """Returns the number of each list among the different ones, and these, in the order in which they occur. Lists that
+    are one object are compared with the others once."""
+    by_content: dict[tuple[int, ...], int] = {}
+    by_object: dict[int, int] = {}
+    for each in lists:
+        if id(each) not in by_object:
+            by_object[id(each)] = by_content.setdefault(tuple(each), len(by_content))
+    return [by_object[id(each)] for each in lists], list(by_content)
 
 
 def ranges_by_length(lengths: IntArray) -> IntArray:

@@ -9,13 +9,18 @@ import resource
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.advice.kernel.size_sweep import resize
+from spark_assign.groups.assignors.custom import GroupAssignor, GroupSpec
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
+    GROUP,
     INITIALIZED,
     LISTED_MEMBER,
     LISTED_TOPIC,
@@ -30,10 +35,21 @@ from spark_assign.groups.kernel.facts import (
     index_facts,
 )
 from spark_assign.groups.kernel.faults import REMEDIES, find_faults
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
+from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, MAX_PARTITIONS
+from spark_assign.share.kernel.plan_groups import plan_share_groups
+from spark_assign.share.plan import PLAN_ROWS as SHARE_PLAN
 from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS as ASSIGNORS_OF_STREAMS
+from spark_assign.streams.kernel.plan_groups import StreamsPlanParams, plan_streams_groups
+from spark_assign.streams.plan import PLAN_ROWS as STREAMS_PLAN
+from tests.golden.streams_rows import one_table
+
+SHARE_ROWS, STREAMS_ROWS = to_arrow_schema(SHARE_PLAN), to_arrow_schema(STREAMS_PLAN)
 
 INT_MAX = 2**31 - 1
 LISTS = ("in_rate_stddevs", "out_rates", "lags", "byte_rates")
@@ -45,11 +61,17 @@ ASSIGNORS += ("sticky@franz-go", "cooperative-sticky@librdkafka")
 @pytest.fixture(autouse=True)
 def memory_limit() -> Iterator[None]:
     """Memory beyond what the process has now fails with a MemoryError."""
-    pages = int(open("/proc/self/statm", encoding="ascii").read().split()[0])  # noqa: SIM115
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + SPARE_BYTES, before[1]))
+    limit_memory(SPARE_BYTES)
     yield
     resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def limit_memory(spare_bytes: int) -> None:
+    """Let the process have so much memory more than now."""
+    pages = int(open("/proc/self/statm", encoding="ascii").read().split()[0])  # noqa: SIM115
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + spare_bytes, hard))
 
 
 def group(name: str, *facts: dict[str, Any], partitions: int | None = 3, members: int = 2) -> list[dict[str, Any]]:
@@ -68,8 +90,8 @@ def owned(first: int, step: int, count: int, member: int = 0, kind: int = OWNED_
 
 def planned(rows: list[dict[str, Any]], assignor: str) -> tuple[set[str], dict[str, str]]:
     """The groups with an assignment, and the code of each other one."""
-    kinds = frozenset({ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED})
-    params = PlanParams((("*", assignor),), registered=(assignor,), custom={}, required_kinds=kinds)
+    kinds, own = frozenset({ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED}), {"own": AllTopicsToOne()}
+    params = PlanParams((("*", assignor),), registered=(assignor,), custom=own, required_kinds=kinds)
     assigned, rejected = set[str](), {}
     for table in plan_groups(facts_of(rows), params):
         for row in table.select(["kind", "group_id", "code"]).to_pylist():
@@ -84,6 +106,15 @@ def facts_of(rows: list[dict[str, Any]]) -> pa.Table:
     """The facts, with the columns that they use."""
     used = dict.fromkeys(name for row in rows for name in row)
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, FACT_TYPES[name]) for name in used]))
+
+
+class AllTopicsToOne(GroupAssignor):
+    """An assignor that gives the member with the most topics all that it subscribes to."""
+
+    def assign_group(self, group: GroupSpec) -> dict[str, list[tuple[str, int]]]:
+        """Returns partitions 0."""
+        member = max(group.members, key=lambda each: len(each.topics))
+        return {member.member_id: [(topic, 0) for topic in member.topics]}
 
 
 GOOD = group("good", owned(0, 1, 3), {"kind": LOAD, "at": [0], "in_rates": [1.0]} | {name: [None] for name in LISTS})
@@ -225,10 +256,27 @@ def _racks(size: int, partitions: int) -> list[dict[str, Any]]:
     return rows
 
 
+def _of_group(**fact: Any) -> dict[str, Any]:
+    return {"cluster": "c", "group_id": "g"} | fact
+
+
+OTHER = [
+    _of_group(kind=MEMBER, member_id="x", generation_id=1),
+    _of_group(kind=LISTED_MEMBER, member_id="x", list=2),
+    _of_group(kind=LISTED_TOPIC, topic="t0", partitions=1, list=2),
+]
+"""One more member, which subscribes to the first topic only."""
+MIXED = [
+    _of_group(kind=MEMBER, member_id="y"),
+    *(_of_group(kind=SUBSCRIPTION, member_id="y", topic=f"t{n}", partitions=1) for n in range(10_000)),
+]
+"""One more member, which subscribes to the same topics by rows."""
+
 PRODUCTS: dict[str, tuple[str, Callable[[], list[dict[str, Any]]]]] = {
     "slices of a member and a topic": ("sticky", lambda: _irregular(60_000)),
     "members and topics": ("uniform", lambda: _listed(10_000)),
     "racks and partitions": ("range", lambda: _racks(20_000, 100_000)),
+    "racks of members and partitions": ("rack-server-range", lambda: _racks(20_000, 100_000)),
 }
 
 
@@ -237,3 +285,79 @@ def test_no_memory_for_products(name: str) -> None:
     """Where a stranger chooses both factors."""
     assignor, rows = PRODUCTS[name]
     assert planned(rows(), assignor) == ({"g"}, {})
+
+
+SHARING = dict.fromkeys(("sticky", "sticky@2.4", "cooperative-sticky@librdkafka", "uniform", "own"), 4_000)
+SHARING |= {"sticky@franz-go": 1_500}
+
+
+@pytest.mark.parametrize(("assignor", "size"), SHARING.items())
+def test_thousands_of_members_share_thousands_of_topics(assignor: str, size: int) -> None:
+    """And one subscribes to one of them. A list of the topics of each member would be larger than what is left."""
+    rows = _listed(size, *OTHER, *MIXED[: size + 1])
+    limit_memory(size * size * 8)
+    assert planned(rows, assignor) == ({"g"}, {})
+
+
+def test_a_share_group_of_ten_thousand_members_and_topics() -> None:
+    """All members subscribe to all topics."""
+    rows = _listed(10_000, _of_group(kind=GROUP, group_type="share"))
+    limit_memory(600 << 20)
+    kinds = {row for table in plan_share_groups(facts_of(rows), SHARE_ROWS) for row in table["kind"].to_pylist()}
+    assert kinds == {"assigned", "change", "metrics"}
+
+
+def test_members_that_restart_share_topics() -> None:
+    """The specs of some members keep who subscribes to what."""
+    specs = read_group_specs(index_facts(facts_of(_listed(10_000, *OTHER))), set())
+    limit_memory(600 << 20)
+    chosen = np.array([0, 1, len(specs.members) - 1])
+    subset = select_members(specs, chosen, specs.member_id.to_pylist(), EMPTY_SLICES, EMPTY_SLICES).specs
+    topics = np.arange(len(subset.topics))
+    subscribed = [subset.subscribes(np.full_like(topics, member), topics).sum() for member in range(3)]
+    assert subscribed == [10_000, 10_000, 1]
+
+
+def test_new_members_share_the_topics_of_rows() -> None:
+    """Two members subscribe to 4,000 topics, and 5,000 are tried."""
+    key = {"cluster": "c", "group_id": "g"}
+    rows = [key | {"kind": MEMBER, "member_id": name} for name in "ab"]
+    topics = [{"kind": SUBSCRIPTION, "topic": f"t{n}", "partitions": 1} for n in range(4_000)]
+    rows += [key | topic | {"member_id": name} for topic in topics for name in "ab"]
+    specs = read_group_specs(index_facts(facts_of(rows)), set())
+    limit_memory(600 << 20)
+    resized = resize(specs, np.array([0, 0]), np.array([1, 5_000]))
+    assert np.bincount(resized.members.group).tolist() == [1, 5_000]
+    assert (resized.topics.subscriber_set == ALL_MEMBERS).all()
+    assert resized.topics.is_subscribed.all()
+
+
+@pytest.mark.parametrize("assignor", ["range", "sticky", "uniform"])
+def test_too_many_sets_of_subscribers_reject_their_group(assignor: str) -> None:
+    """Each topic of a list has one more subscriber of its own, so that no two topics have the same ones."""
+    own = [
+        _of_group(**fact)
+        for n in range(5_000)
+        for fact in (
+            {"kind": MEMBER, "member_id": f"x{n}"},
+            {"kind": SUBSCRIPTION, "member_id": f"x{n}", "topic": f"t{n}", "partitions": 1},
+        )
+    ]
+    assert planned(_listed(5_000, *own, *GOOD), assignor) == ({"good"}, {"g": "too-many-partitions"})
+
+
+def test_tasks_that_were_together_are_no_pairs() -> None:
+    """The sticky assignors of Streams remember who had a task together with which others."""
+    processes = [str(UUID(int=number)) for number in (1, 2)]
+    config = ["task.assignor.class=legacy-sticky"]
+    rows: list[dict[str, Any]] = [
+        {"table": "groups", "group_type": "classic", "streams_config": config},
+        {"table": "subtopologies", "subtopology": "0", "source_topics": ["t"]},
+        {"table": "topics", "topic": "t", "partitions": 6_000},
+        *({"table": "members", "member_id": name, "process_id": name} for name in processes),
+    ]
+    table = one_table(rows)
+    limit_memory(600 << 20)
+    params = StreamsPlanParams("streams-sticky", ASSIGNORS_OF_STREAMS["streams-sticky"])
+    planned_rows = [row for each in plan_streams_groups(table, STREAMS_ROWS, params) for row in each.to_pylist()]
+    assert sum(row["kind"] == "task" for row in planned_rows) == 6_000

@@ -221,6 +221,16 @@ REJECTED = [
     ([group(standby_task_order=["0"]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0"),
     ([group(standby_task_order=["0_" + "9" * 5_000]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0_9"),
     ([group(), *topology(2**31 - 1, known=1), member("a", P)], "too-many-tasks", "tasks=2147483647"),
+    (
+        [
+            group("rack.aware.assignment.strategy=min_traffic"),
+            *topology(),
+            *(member(f"m{at}", None, rack_id="r") for at in range(5_000)),
+            *(fact("racks", topic=topic, partition=at, racks=["r"]) for topic in "tl" for at in range(2)),
+        ],
+        "assignor-failed",
+        "rack.aware.assignment.strategy: 25,000,000 pairs, expected at most 20,000,000",
+    ),
     ([group(standbys=-1), *SCALED_OUT[1:]], "bad-standby-replicas", "standby_replicas=-1"),
     ([group(), task("a", 0, "active"), member("a", P)], "no-topology", "group_id=g"),
     ([group(), *topology(known=1), member("a", P)], "no-end-offsets", "topic=l, partition=1"),
@@ -247,7 +257,10 @@ def test_what_is_rejected(rows: list[Row], code: str, detail: str) -> None:
 
 def test_every_code_is_tested() -> None:
     """Here, or with the groups of the streams protocol."""
-    assert REMEDIES.keys() == (FAULTY.keys() | BAD.keys() | {code for _, code, _ in REJECTED}) - {"unknown-owned"}
+    assert REMEDIES.keys() == (FAULTY.keys() | BAD.keys() | {code for _, code, _ in REJECTED}) - {
+        "unknown-owned",
+        "assignor-failed",
+    }
 
 
 def test_a_new_changelog_needs_no_end_offsets() -> None:

@@ -211,6 +211,21 @@ def test_faults_of_a_state(state: dict[str, Any], name: str) -> None:
     assert {column: state[column] for column in memory} == memory
 
 
+def test_numbers_beyond_a_long_or_an_int() -> None:
+    """A delay would end after the largest long; a rebalance would have a generation after the largest int; and ten
+    thousand workers that join one by one take too long."""
+    tables = merged(cluster("c"), cluster("late", now_ms=2**63 - 1))
+    assert {name: code for name, (code, _) in rejected(tables).items()} == {"late": "bad-clock"}
+    joins = [
+        {"connect_cluster": name, "at_ms": 5 + at, "event": "worker-joined", "subject": f"x{at}", "tasks": None}
+        for name, count in (("old", 2), ("many", 15_000))
+        for at in range(count)
+    ]
+    tables = merged(cluster("old", generation_id=2**31 - 1), cluster("many"), cluster("c"), {"events": joins})
+    played = {row["connect_cluster"]: row["code"] for row in simulated(tables)}
+    assert played == {"old": "bad-event", "many": "bad-event", "c": None}
+
+
 def test_faults_of_a_simulation() -> None:
     """A simulation may start without workers, and its leader may join later; events can be invalid."""
     empty = cluster("empty", leader="w3") | {"workers": [], "reported": []}

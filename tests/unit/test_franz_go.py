@@ -7,6 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from spark_assign.groups.assignors.franz_go import order_dependence
 from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, resolve_owners
 from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
@@ -42,6 +43,16 @@ def test_a_group_at_rest_is_sure(topics: int) -> None:
     differing = answer(FranzGoGroup(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
     assert differing.owner == [0, 1] * topics
     assert not any(differing.order_dependent)
+
+
+def test_many_claims_and_topics_take_no_time() -> None:
+    """The numbers of their orders, and the states that their returns lead to, aren't counted."""
+    size = 1_000_000
+    group = FranzGoGroup(3, [1] * size, [[0, 1, 2]] * size, [0] * size)
+    assert order_dependence._num_orders(range(size), range(size)) > order_dependence.MAX_ORDERS
+    pairs = {partition: 1 + partition // 2_000 for partition in range(4_000)}
+    group = FranzGoGroup(4_001, [4_000], [list(range(4_001))], [*range(3, 4_001), 0, 0], pairs)
+    assert order_dependence.find_outcomes(group) == []
 
 
 def test_what_two_claim_goes_back_by_chance() -> None:

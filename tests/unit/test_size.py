@@ -213,6 +213,7 @@ def test_the_curve() -> None:
     (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
     (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
     (group("g", [1.0, 2.0], capacity=1e308), "bad-capacity", "groups: capacity=1e+308"),
+    (group("g", [1.0, 2.0], capacity=1e-320), "bad-capacity", "groups: capacity=1e-320"),
     (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
     (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
 )

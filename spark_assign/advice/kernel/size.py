@@ -47,7 +47,7 @@ from spark_assign.advice.kernel.size_sweep import (
     sweep,
 )
 from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_metrics import configured_value, member_capacity
+from spark_assign.groups.kernel.group_metrics import MIN_CAPACITY, configured_value, member_capacity
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
@@ -284,8 +284,9 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     rejected = dict(specs.loads.faults)
     capacity = configured_value(specs, "capacity")
     for group in range(specs.num_groups):
-        if capacity[group] <= 0 or capacity[group] > _MAX_CAPACITY:
-            detail = f"groups: capacity={capacity[group]}. Set it to the messages/s that a member can handle, above 0"
+        if capacity[group] < MIN_CAPACITY or capacity[group] > _MAX_CAPACITY:
+            remedy = "Set it to the messages/s that a member can handle, from 2^-63 to 2^63"
+            detail = f"groups: capacity={capacity[group]}. {remedy}"
             rejected.setdefault(group, ("bad-capacity", detail))
         if not specs.loads.has_loads[group]:
             detail = "loads has no in_messages_per_second. Take a snapshot with readings: --interval 60s --times 5"
@@ -389,7 +390,7 @@ def _size_topics(specs: GroupSpecs, criteria: SizingCriteria) -> Iterator[dict[s
             continue
         known = slice(loads.start[topic], loads.start[topic] + partitions)
         rates, peaks = loads.in_messages_per_second[known], high[known]
-        is_known = not np.isnan(rates).all() and limit[group] > 0
+        is_known = not np.isnan(rates).all() and capacity[group] >= MIN_CAPACITY
         hottest = int(np.argmax(np.nan_to_num(peaks)))
         most = float(np.nan_to_num(peaks)[hottest])
         load, load_at_quantile = (float(np.nan_to_num(each).sum()) for each in (rates, peaks))

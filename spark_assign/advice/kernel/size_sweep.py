@@ -473,14 +473,21 @@ class _Rows:
         self.blocks.append((kind, row, group, np.full(len(row), -1) if joiner is None else joiner))
 
     def _add_joiners(self) -> None:
-        """Adds the new members and their subscriptions to every topic that any member of their group subscribes to."""
+        """Adds the new members and their subscriptions to every topic that any member of their group subscribes to.
+
+        The topics of subscriptions that are rows become one list: a row for each new member and topic can be too many.
+        """
         facts = self.specs.facts
-        nth = ranges_by_length(self.joining)
-        self._add(MEMBER, np.full(len(nth), -1), np.repeat(np.arange(len(self.joining)), self.joining), nth)
+        nth, group = ranges_by_length(self.joining), np.repeat(np.arange(len(self.joining)), self.joining)
+        for kind in (MEMBER, LISTED_MEMBER):
+            self._add(kind, np.full(len(nth), -1), group, nth)
         for kind, index in ((SUBSCRIPTION, facts.topic_index), (LISTED_MEMBER, facts.list_index)):
             rows = facts.rows_of(kind, self.base_group >= 0)
             key = facts.group_index[rows] * (int(index.max(initial=0)) + 1) + index[rows]
             row, new = self._copies(rows[np.unique(key, return_index=True)[1]])
+            if kind == SUBSCRIPTION:
+                self._add(LISTED_TOPIC, row, new)
+                continue
             counts = self.joining[new]
             self._add(kind, np.repeat(row, counts), np.repeat(new, counts), ranges_by_length(counts))
 
@@ -511,7 +518,7 @@ class _Rows:
             group_index=group,
             member_index=member,
             topic_index=np.where(is_copy, base.topic_index[row], -1),
-            list_index=np.where(is_copy, base.list_index[row], -1),
+            list_index=np.where(is_copy & (base.list_index[row] >= 0), base.list_index[row], base.list_index.max() + 1),
             cluster=self.specs.cluster.take(pa.array(self.group)),
             group_id=self.specs.group_id.take(pa.array(self.group)),
             member_id=names,

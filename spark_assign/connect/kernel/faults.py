@@ -19,13 +19,15 @@ from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import IntArray
 
 _LONGEST_DELAY = 2**31 - 1
+_LATEST = 2**63 - 1 - _LONGEST_DELAY
+"""The last time after which a delay ends at a long."""
 
 REMEDIES = {
     "null-key": "Add the value, or remove the row",
     "unknown-cluster": "Add the Connect cluster to clusters, or remove its rows",
     "duplicate-cluster": "Keep one row per Connect cluster",
     "unknown-protocol": f"Use one of {', '.join(PROTOCOLS)}",
-    "bad-clock": f"now_ms must be 0 or more, and max_delay_ms must be from 0 to {_LONGEST_DELAY}",
+    "bad-clock": f"now_ms must be from 0 to {_LATEST}, and max_delay_ms from 0 to {_LONGEST_DELAY}",
     "no-workers": "A rebalance needs at least one worker, the leader. Add the workers, or remove the Connect cluster",
     "duplicate-worker": "Keep one row per worker",
     "unknown-leader": "The leader must be one of the workers, or null",
@@ -124,7 +126,7 @@ def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simu
         now, delay = columns["now_ms"], columns["max_delay_ms"]
         if protocol is not None and protocol not in PROTOCOLS:
             faults.add(cluster, "unknown-protocol", f"clusters: protocol={protocol}")
-        if (now is not None and now < 0) or (delay is not None and not 0 <= delay <= _LONGEST_DELAY):
+        if (now is not None and not 0 <= now <= _LATEST) or (delay is not None and not 0 <= delay <= _LONGEST_DELAY):
             faults.add(cluster, "bad-clock", f"clusters: now_ms={now}, max_delay_ms={delay}")
         if leader >= 0 and not simulated and (cluster, leader) not in known:
             faults.add(cluster, "unknown-leader", f"clusters: leader={indexed.workers.texts[leader]}")

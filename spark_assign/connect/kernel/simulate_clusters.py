@@ -36,10 +36,10 @@ MAX_TASKS = 100_000
 """Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
 
 MAX_WORK = 200_000_000
-"""Maximum number of events times connectors and tasks of a cluster, which takes about a minute: a rebalance assigns all
-of them."""
-_MAX_MS = 2**63 - 1
-"""The largest long."""
+"""Maximum number of events times connectors, tasks, and workers of a cluster, which takes about a minute: a rebalance
+assigns all of them."""
+_MAX_MS, _MAX_INT = 2**63 - 1, 2**31 - 1
+"""The largest long, and the largest int."""
 
 REBALANCES, COSTS = "rebalances", "costs"
 """Kinds of result rows, beside `REJECTED`."""
@@ -71,13 +71,16 @@ def simulate_clusters(
         simulated_protocols = protocols or (own_name,)
         versions = [f"{name}@{version}" if version and "@" not in name else name for name in simulated_protocols]
         try:
-            items = len(initial.rebalance.configured) + sum(1 + max(event.tasks, 0) for event in events[cluster])
+            items = len(initial.rebalance.configured) + len(initial.rebalance.workers)
+            items += sum(1 + max(event.tasks, 0) for event in events[cluster])
             if items * len(events[cluster]) > MAX_WORK:
-                text = f"events: {len(events[cluster]):,} of a cluster that gets {items:,} connectors and tasks"
+                text = f"events: {len(events[cluster]):,} of a cluster with {items:,} connectors, tasks, and workers"
                 raise InvalidEventError(f"{text}, expected a product of at most {MAX_WORK:,}")
             results = [_simulate(initial, events[cluster], protocol, timing) for protocol in versions]
             if any(costs["ended_ms"] > _MAX_MS or costs["task_ms_not_running"] > _MAX_MS for _, costs in results):
                 raise InvalidEventError(f"events: a time, or a sum of times, is beyond {_MAX_MS:,} ms")
+            if any(row["generation_id"] > _MAX_INT for rebalances, _ in results for row in rebalances[-1:]):
+                raise InvalidEventError(f"clusters: generation_id is {_MAX_INT:,} before the last rebalance")
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
@@ -19,6 +19,8 @@ TopicPartition = tuple[str, int]
 @dataclass(frozen=True)
 class MemberSubscription:
     """One member as the group's leader sees it (Kafka's `ConsumerPartitionAssignor.Subscription`).
+
+    Members that subscribe to the same topics share the list `topics`. Copy it before you change it.
 
     Examples:
         >>> MemberSubscription("m1", rack_id="rack-a", topics=["t"], owned=[("t", 0)]).topics
@@ -94,17 +96,14 @@ def assign_custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssigno
 def read_group(specs: GroupSpecs, group: int) -> GroupSpec:
     """Returns one group as an assignor sees it."""
     start, end = np.searchsorted(specs.members.group, [group, group + 1]).tolist()
-    rows = specs.members.row[start:end]
-    facts, topics = specs.facts.table, max(len(specs.topics), 1)
-    members = {}
-    for index, row in zip(range(start, end), rows.tolist(), strict=True):
-        values = {
-            name: column(facts, name)[row].as_py()
-            for name in ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data")
-        }
-        subscription_rows = slice(*np.searchsorted(specs.subscriptions, [index * topics, (index + 1) * topics]))
-        topic_names = sorted(specs.topic.take(specs.subscriptions[subscription_rows] % topics).to_pylist())
-        members[index] = MemberSubscription(**values, topics=topic_names)
+    kind, topics_of_kind = specs.subscription_kinds(group)
+    topics = [sorted(specs.topic.take(pa.array(each)).to_pylist()) for each in topics_of_kind]
+    names = ("member_id", "group_instance_id", "rack_id", "generation_id", "user_data")
+    columns = (specs.facts.column(name, specs.members.row[start:end]).to_pylist() for name in names)
+    members = {
+        index: MemberSubscription(**dict(zip(names, values, strict=True)), topics=topics[kind[index - start]])
+        for index, values in enumerate(zip(*columns, strict=True), start)
+    }
     owned = specs.owned.take((specs.owned.member >= start) & (specs.owned.member < end)).expand()
     owned_topics = specs.topic.take(owned.topic).to_pylist()
     for topic, partition, member in sorted(zip(owned_topics, owned.first.tolist(), owned.member.tolist(), strict=True)):

@@ -29,17 +29,21 @@ from spark_assign.groups.kernel.facts import (
     IndexedFacts,
     column,
 )
-from spark_assign.java.key_index import NameIndex
+from spark_assign.java.key_index import KeyIndex, NameIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     BITMAP_INDEX_BITS,
     MAX_PARTITIONS,
+    ODD,
     find_duplicates,
     mask_from_indexes,
     read_bitmaps,
     unpack,
 )
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
+
+MAX_SUBSCRIBERS = 20_000_000
+"""Maximum number of subscribers of all topics of a group. Topics with the same subscribers count once."""
 
 REMEDIES = {
     "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign plan) plans it",
@@ -50,8 +54,9 @@ REMEDIES = {
     "duplicate-group": "Keep one row per group",
     "unknown-member": "Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     "bad-partition": "Partitions count from 0, a run's step from 1",
-    "too-many-partitions": f"A topic has at most {MAX_PARTITIONS:,} partitions, and slices have at most as many that "
-    "don't exist or occur twice. Correct the number, or leave the row out",
+    "too-many-partitions": f"A topic has at most {MAX_PARTITIONS:,} partitions, slices have at most as many that "
+    f"don't exist or occur twice, and the topics of a group have at most {MAX_SUBSCRIBERS:,} subscribers (counted once "
+    "if topics have the same ones). Correct the number, or leave the row out",
     "duplicate-owned": "Keep one row per member and partition",
 }
 """Remedy by fault code, the most severe fault first."""
@@ -81,7 +86,7 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
         kinds: group types that are valid in this pass: `share`, `streams`.
     """
     faults_by_code: dict[str, dict[int, list[_Fault]]] = {code: {} for code in REMEDIES}
-    too_many = [*_topic_size_faults(facts), *_slice_size_faults(facts)]
+    too_many = [*_topic_size_faults(facts), *_slice_size_faults(facts), *_subscriber_faults(facts)]
     is_bounded = ~mask_from_indexes([fault.group for fault in too_many], facts.num_groups)
     for fault in (
         *too_many,
@@ -224,6 +229,29 @@ def _slice_size_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         for at in np.flatnonzero((longest > MAX_PARTITIONS) | ((excess > MAX_PARTITIONS) & (claimed > partitions))):
             text = format_row(table, topic=_topic_name(facts, rows[example[at]]), partitions=int(claimed[at]))
             yield _Fault(int(group[at]), "too-many-partitions", text)
+
+
+def _subscriber_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields groups whose topics have too many different sets of subscribers."""
+    members, topics, rows = (facts.rows_by_kind[kind] for kind in (LISTED_MEMBER, LISTED_TOPIC, SUBSCRIPTION))
+    if len(members) * len(topics) + len(rows) <= MAX_SUBSCRIBERS:
+        return
+    size = int(facts.list_index.max(initial=0)) + 1
+    member_lists, topic_lists = (facts.group_index[each] * size + facts.list_index[each] for each in (members, topics))
+    lists = KeyIndex(member_lists)
+    num_members = np.append(np.bincount(lists.lookup(member_lists)), 0)[lists.lookup(topic_lists)]
+    keys, index = np.unique(_topic_keys(facts, np.append(topics, rows)), return_inverse=True)
+    subscribers = np.bincount(index, np.append(num_members, np.ones(len(rows))), len(keys))
+    # Topics with the same lists and the same other subscribers have the same sum of hashes.
+    mixed = np.append(~facts.list_index[topics], facts.member_index[rows]) * ODD
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, index, (mixed ^ mixed >> 29) * ODD)
+    group = keys // (len(facts.topic_names) + 1)
+    order = np.lexsort((sums, group))
+    order = order[starts_new_key(group[order], sums[order])]
+    totals = np.bincount(group[order], subscribers[order], facts.num_groups)
+    for at in np.flatnonzero(totals > MAX_SUBSCRIBERS).tolist():
+        yield _Fault(at, "too-many-partitions", format_row("subscriptions", subscribers=int(totals[at])))
 
 
 def _topic_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:

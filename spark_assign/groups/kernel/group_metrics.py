@@ -218,6 +218,9 @@ def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_kn
     return pa.array(matched, mask=~has_racks)
 
 
+MIN_CAPACITY = 2.0**-63
+"""The lowest capacity of a member. The number of members that a lower one would need could be infinite."""
+
 BEHIND_S = 10
 """Lag, in seconds of a member's own reading rate, from which the member is assumed to read at full speed."""
 
@@ -299,7 +302,7 @@ def member_capacity(specs: GroupSpecs, sharing: int = 0) -> FloatArray:
     """
     loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned, sharing)
     out_messages_per_second, lag = owned_loads.sums(loads.out_messages_per_second), owned_loads.sums(loads.lag)
-    busy = (out_messages_per_second > 0) & (lag > BEHIND_S * out_messages_per_second)
+    busy = (out_messages_per_second >= MIN_CAPACITY) & (lag > BEHIND_S * out_messages_per_second)
     configured = configured_value(specs, "capacity")
     return np.where(
         np.isnan(configured), max_per_group(specs, np.where(busy, out_messages_per_second, np.nan)), configured
@@ -312,7 +315,7 @@ def drain_seconds(lag: FloatArray, in_messages_per_second: FloatArray, capacity:
     The time is infinite if the write rate is at or above the capacity, and NaN if the capacity is unknown.
     """
     spare = capacity - in_messages_per_second
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         seconds = np.where(spare > 0, lag / spare, np.where((lag > 0) | (spare < 0), np.inf, 0.0))
     return np.where(np.isnan(capacity), np.nan, seconds)
 

@@ -38,7 +38,7 @@ from spark_assign.numeric.partition_slices import (
     invert,
     mask_from_indexes,
 )
-from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 ALL_MEMBERS = -1
 """The subscriber set that contains all members of the group."""
@@ -236,29 +236,20 @@ class GroupSpecs:
         """Loads of the partitions."""
         return self.partition_loads or read_loads(self.facts, self.fact_group_index, self.topics)
 
-    @cached_property
-    def subscriptions(self) -> IntArray:
-        """Sorted unique keys of subscriptions: member * num_topics + topic."""
-        lists, topics = self.list_subscribers(np.arange(len(self.members))), np.flatnonzero(self.topics.is_subscribed)
-        subscribers = lists.of_topic[topics]
-        row, position = expand_slices(lists.start[subscribers], np.ones_like(topics), lists.size[subscribers])
-        return np.sort(lists.members[position] * max(len(self.topics), 1) + topics[row])
-
-    @cached_property
-    def subscription_pairs(self) -> tuple[IntArray, IntArray]:
-        """Member and topic of each subscription."""
-        member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
-        return member, topic
-
     def subscribes(self, member: IntArray, topic: IntArray) -> BoolArray:
         """Returns whether each member subscribes to the topic at the same position, without listing subscriptions:
         thousands of members can subscribe to thousands of topics."""
-        sets, size = self.topics.subscriber_set[topic], len(self.members)
-        sizes = np.array([len(members) for members in self.subscriber_sets], np.int64)
-        keys = np.repeat(np.arange(len(sizes)), sizes) * size + np.concatenate([sets[:0], *self.subscriber_sets])
-        in_set = np.append(keys, -1)[np.searchsorted(keys, sets * size + member)] == sets * size + member
+        sets, keys = self.topics.subscriber_set[topic], self._set_keys
+        wanted = sets * len(self.members) + member
+        in_set = keys[np.searchsorted(keys, wanted)] == wanted
         in_group = self.members.group[member] == self.topics.group[topic]
         return np.asarray(self.topics.is_subscribed[topic] & np.where(sets == ALL_MEMBERS, in_group, in_set), bool)
+
+    @cached_property
+    def _set_keys(self) -> IntArray:
+        """Ascending keys of the members of the subscriber sets, and a key above all."""
+        keys = [index * len(self.members) + members for index, members in enumerate(self.subscriber_sets)]
+        return np.concatenate([*keys, np.array([np.iinfo(np.int64).max])])
 
     @cached_property
     def subscriber_lists(self) -> SubscriberLists:
@@ -279,6 +270,23 @@ class GroupSpecs:
             lists = np.append(ordered, members)
         of_topic = np.where(subscriber_set == ALL_MEMBERS, self.topics.group, self.num_groups + subscriber_set)
         return SubscriberLists(lists, np.cumsum(sizes) - sizes, sizes, of_topic)
+
+    def subscription_kinds(self, group: int) -> tuple[list[int], list[IntArray]]:
+        """Returns the kind of subscription of each member of a group, and the topics of each kind, ascending. Members
+        that subscribe to the same topics are of one kind."""
+        topics = np.arange(*np.searchsorted(self.topics.group, [group, group + 1]))
+        topics = topics[self.topics.is_subscribed[topics]]
+        topics = topics[np.argsort(self.topics.subscriber_set[topics], kind="stable")]
+        start, end = np.searchsorted(self.members.group, [group, group + 1]).tolist()
+        sets: list[list[IntArray]] = [[] for _ in range(start, end)]
+        for first, last in key_ranges(self.topics.subscriber_set[topics]):
+            of_set = topics[first:last]
+            for member in self.set_members(group, int(self.topics.subscriber_set[of_set[0]])).tolist():
+                sets[member - start].append(of_set)
+        number: dict[tuple[int, ...], int] = {}
+        kind = [number.setdefault(tuple(int(each[0]) for each in of_member), len(number)) for of_member in sets]
+        of_kind = dict(zip(kind, sets, strict=True))
+        return kind, [np.sort(np.concatenate([topics[:0], *of_kind[each]])) for each in range(len(number))]
 
     def set_members(self, group: int, subscriber_set: int) -> IntArray:
         """Returns the members of a subscriber set of a group, ascending."""

@@ -32,6 +32,7 @@ from spark_assign.groups.kernel.group_specs import (
 from spark_assign.java.key_index import KeyIndex, NameIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes, match_keys
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ def _find_all_subscriber_sets(
 ) -> tuple[IntArray, list[IntArray]]:
     """Returns the subscriber set of each topic, and the sets, as `find_subscriber_sets` does.
 
-    A topic of one list only has the subscribers of that list. Other listed topics are expanded to subscriptions.
+    A topic of one list only has the subscribers of that list. Other listed topics are expanded to subscriptions, but
+    only the first of those with the same lists and the same further subscribers.
 
     Args:
         subscriber, topic: subscriptions that are rows.
@@ -224,7 +226,10 @@ def _find_all_subscriber_sets(
     in_list, listed_topic = np.divmod(listed, max(num_topics, 1))
     is_single = np.bincount(listed_topic, minlength=num_topics) == 1
     is_single[topic] = False
-    is_expanded = ~is_single[listed_topic]
+    like = _first_alike(subscriber, topic, in_list, listed_topic, ~is_single, num_members)
+    is_first, of_list = like == np.arange(num_topics), is_single[listed_topic]
+    subscriber, topic = subscriber[is_first[topic]], topic[is_first[topic]]
+    is_expanded = is_first[listed_topic] & ~of_list
     nth, position = match_keys(in_list[is_expanded], lists.member_list)
     if len(nth):
         topic = np.append(topic, listed_topic[is_expanded][nth])
@@ -234,7 +239,7 @@ def _find_all_subscriber_sets(
     num_lists = int(lists.member_list.max(initial=-1)) + 1
     list_group = np.zeros(num_lists, np.int64)
     list_group[lists.member_list] = member_group[lists.member]
-    is_used = mask_from_indexes(in_list[~is_expanded], num_lists)[lists.member_list]
+    is_used = mask_from_indexes(in_list[of_list], num_lists)[lists.member_list]
     subscriber_set, subscriber_sets = find_subscriber_sets(
         np.append(subscriber, lists.member[is_used]),
         np.append(topic, num_topics + lists.member_list[is_used]),
@@ -242,8 +247,24 @@ def _find_all_subscriber_sets(
         np.append(group, list_group),
         member_group,
     )
-    subscriber_set[listed_topic[~is_expanded]] = subscriber_set[num_topics + in_list[~is_expanded]]
-    return subscriber_set[:num_topics], subscriber_sets
+    subscriber_set[listed_topic[of_list]] = subscriber_set[num_topics + in_list[of_list]]
+    return subscriber_set[like], subscriber_sets
+
+
+def _first_alike(
+    subscriber: IntArray, topic: IntArray, in_list: IntArray, listed_topic: IntArray, is_mixed: BoolArray, size: int
+) -> IntArray:
+    """Returns the first topic with the same lists and the same other subscribers as each listed one of `is_mixed`; for
+    all other topics themselves. Members are below `size`."""
+    like = np.arange(len(is_mixed))
+    topics, names = np.append(topic, listed_topic), np.append(subscriber, size + in_list)
+    rows = np.flatnonzero((is_mixed & mask_from_indexes(listed_topic, len(is_mixed)))[topics])
+    rows = rows[np.lexsort((names[rows], topics[rows]))]
+    first: dict[bytes, int] = {}
+    for start, end in key_ranges(topics[rows]):
+        at = int(topics[rows[start]])
+        like[at] = first.setdefault(names[rows[start:end]].tobytes(), at)
+    return like
 
 
 def find_subscriber_sets(
@@ -332,15 +353,18 @@ def select_members(
         invert(selected, size)
         for selected, size in ((groups, specs.num_groups), (members, len(specs.members)), (topics, len(specs.topics)))
     )
-    subscriber, subscribed = specs.subscription_pairs
-    is_selected = member_of[subscriber] >= 0
-    num_topics = max(len(topics), 1)
-    pairs = np.sort(member_of[subscriber[is_selected]] * num_topics + topic_of[subscribed[is_selected]])
     member_columns = replace(specs.members.take(members), group=group_of[specs.members.group[members]])
     topic_group = group_of[specs.topics.group[topics]]
+    # Topics with the same subscribers have the same ones in the subset.
+    lists = specs.list_subscribers(np.arange(len(specs.members)))
+    listed, first, list_index = np.unique(lists.of_topic[topics], return_index=True, return_inverse=True)
+    in_list, place = expand_slices(lists.start[listed], np.ones_like(listed), lists.size[listed])
+    subscriber = member_of[lists.members[place]]
+    in_list, subscriber = in_list[subscriber >= 0], subscriber[subscriber >= 0]
     subscriber_set, subscriber_sets = find_subscriber_sets(
-        pairs // num_topics, pairs % num_topics, len(topics), topic_group, member_columns.group
+        subscriber, in_list, len(listed), topic_group[first], member_columns.group
     )
+    has_subscribers = mask_from_indexes(in_list, len(listed))[list_index]
     subset_specs = GroupSpecs(
         facts=_select_facts(specs, members, groups, member_ids),
         fact_group_index=specs.fact_group_index[groups],
@@ -349,8 +373,8 @@ def select_members(
             topic_group,
             specs.topics.name[topics],
             specs.topics.partitions[topics],
-            mask_from_indexes(pairs % num_topics, len(topics)),
-            subscriber_set,
+            specs.topics.is_subscribed[topics] & has_subscribers,
+            subscriber_set[list_index],
         ),
         subscriber_sets=subscriber_sets,
         owned=owned.take(member_of[owned.member] >= 0).renumber(member_of, topic_of),

@@ -30,7 +30,7 @@ import pyarrow as pa
 from spark_assign.groups.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
@@ -61,6 +61,8 @@ ASSIGNOR_FAILS = (
     "issue about it is known), and the group keeps its current assignment. The "
     "assignor might succeed again if a member joins or leaves, or if the number of partitions changes",
 )
+_MAX_SUBSCRIPTIONS = 5_000_000
+"""Maximum number of subscriptions of a heterogeneous group, each of which gets partitions."""
 IDENTITY_ORDER = (
     "identity-order",
     "More than seven partitions share a bucket of the assignor's HashMap, and two of them a hash code. Their order "
@@ -93,11 +95,24 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 def assign_share_groups(specs: GroupSpecs) -> tuple[list[ShareAssignmentChanges], dict[int, tuple[str, str]]]:
     """Returns the next assignments of all groups of the specs, and code and detail of each group that has none."""
     ids = read_topic_ids_of_specs(specs)
-    rejected = dict(ids.rejected)
+    rejected = dict(ids.rejected) | _find_too_many(specs)
     assigned = list(_assign(specs, ids, ~mask_from_indexes(list(rejected), specs.num_groups), rejected))
     for changes in assigned:
         rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
     return assigned, rejected
+
+
+def _find_too_many(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
+    """Returns the rejections of the groups whose members share too many different topics."""
+    topics, lists = specs.topics, specs.list_subscribers(np.arange(len(specs.members)))
+    is_partial = topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)
+    subscriptions = np.bincount(topics.group, lists.size[lists.of_topic] * topics.is_subscribed, specs.num_groups)
+    is_large = (subscriptions > _MAX_SUBSCRIPTIONS) & mask_from_indexes(topics.group[is_partial], specs.num_groups)
+    detail = f"expected at most {_MAX_SUBSCRIPTIONS:,} of members with different topics. Remove members or topics"
+    return {
+        group: ("too-many-partitions", f"subscriptions: {int(subscriptions[group]):,}, {detail}")
+        for group in np.flatnonzero(is_large).tolist()
+    }
 
 
 def _assign(
@@ -207,8 +222,7 @@ class ShareAssignmentChanges:
         topic = self.group_input.share_specs.previous_topic
         is_revoked = (assignment.reason != KEPT) & ~assignment.failed[self.group(topic)]
         is_overshared = assignment.reason[is_revoked] == OVERSHARED
-        subscription = revoked.member * max(len(specs.topics), 1) + revoked.topic
-        is_subscribed: BoolArray = np.isin(subscription, specs.subscriptions)
+        is_subscribed = specs.subscribes(revoked.member, revoked.topic)
         conditions = (specs.topics.partitions[revoked.topic] < 0, ~is_subscribed, is_overshared)
         names = ("topic-gone", "unsubscribed", "over-shared")
         return np.select(conditions, [REASONS.index(name) for name in names], REASONS.index("over-quota"))

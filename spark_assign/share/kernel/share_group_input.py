@@ -38,7 +38,8 @@ class ShareGroupSpecs:
         homogeneous: whether all members of each group subscribe to the same names.
         topic_group: group of each topic.
         topic_hash: hash code of the id of each topic.
-        subscriber: member of each subscription to an existing topic, ascending.
+        subscriber: member of each subscription to an existing topic, ascending; in homogeneous groups only those of the
+            first member.
         subscribed_topic: topic of each subscription; the topics of a member are in the order of its set of names.
         assignable_topic: topic of each assignable partition, ascending.
         assignable_partition: partition number of each assignable partition, ascending per topic.
@@ -78,20 +79,24 @@ class ShareGroupInput:
 
 def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray) -> ShareGroupInput:
     """Reads the assignor's input for the selected groups of the specs (a flag per group)."""
-    topics, members = specs.topics, coordinator_member_order(specs).index
-    members = members[selected[specs.members.group[members]]]
+    topics, ordered = specs.topics, coordinator_member_order(specs).index
+    members = ordered[selected[specs.members.group[ordered]]]
     share_index = invert(members, len(specs.members))
     is_partial = topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)
-    member, topic = specs.subscription_pairs
-    existing = (share_index[member] >= 0) & (topics.partitions[topic] >= 0)
-    subscriber, subscribed_topic = share_index[member[existing]], topic[existing]
+    homogeneous = ~mask_from_indexes(topics.group[is_partial], specs.num_groups)
+    lists = specs.list_subscribers(ordered)
+    existing = np.flatnonzero(topics.is_subscribed & (topics.partitions >= 0) & selected[topics.group])
+    listed = lists.of_topic[existing]
+    size = np.where(homogeneous[topics.group[existing]], 1, lists.size[listed])
+    row, place = expand_slices(lists.start[listed], np.ones_like(listed), size)
+    subscriber, subscribed_topic = share_index[lists.members[place]], existing[row]
     order = np.lexsort((_name_set_order(specs)[subscribed_topic], subscriber))
     assignable_topic, assignable_partition = _find_assignable(specs, selected)
     previous, empty = _read_previous(specs, share_index, ids)
     share_specs = ShareGroupSpecs(
         member_group=specs.members.group[members],
         has_subscription=specs.members.has_subscription[members],
-        homogeneous=~mask_from_indexes(topics.group[is_partial], specs.num_groups),
+        homogeneous=homogeneous,
         topic_group=topics.group,
         topic_hash=ids.hash,
         subscriber=subscriber[order],

@@ -44,7 +44,11 @@ _Node = tuple[int, int, int]
 
 
 class FlowError(Exception):
-    """Not all tasks find a client; Kafka throws IllegalStateException."""
+    """Not all tasks find a client; Kafka throws IllegalStateException. Or the graph is too large."""
+
+
+MAX_EDGES = 20_000_000
+"""Maximum number of pairs of tasks and clients, and of clients of each subtopology."""
 
 
 def find_cheapest_owners(cost: IntArray, owner: IntArray, groups: IntArray | None) -> IntArray:
@@ -328,6 +332,11 @@ def find_exchanges(
     """
     if not tasks:
         return []
+    num_groups = len({task[0] for task in tasks}) if strategy != MIN_TRAFFIC else 1
+    if (edges := max(len(tasks), num_groups * len(clients)) * len(clients)) > MAX_EDGES:
+        raise FlowError(
+            f"rack.aware.assignment.strategy: {edges:,} pairs, expected at most {MAX_EDGES:,}. Set it to none"
+        )
     racks = {rack: at for at, rack in enumerate({client.rack: None for client in clients})}
     by_rack = np.array(
         [

@@ -174,10 +174,11 @@ def _plan(
         claimer[is_readable], claimed[is_readable], generation[members], int(partitions.sum())
     )
     # A claim of an unsubscribed topic only conflicts with the claims of other members.
-    for start, count, topic_subscribers in zip(starts.tolist(), partitions.tolist(), subscribers, strict=True):
-        owners = previous[start : start + count]
-        owners[~np.isin(owners, topic_subscribers)] = NO_MEMBER
-    lists = [each.tolist() for each in subscribers]
+    topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
+    owned = np.flatnonzero(previous != NO_MEMBER)
+    previous[owned[~specs.subscribes(members[previous[owned]], topic[owned])]] = NO_MEMBER
+    # Topics with the same subscribers share a list.
+    lists = {number: each.tolist() for number, each in {id(each): each for each in subscribers}.items()}
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
     leader_rack, member_rack = [], []
     if (known := racks.get(int(specs.members.group[members[0]]))) is not None:
@@ -186,11 +187,17 @@ def _plan(
         rack = specs.members.rack[members]
         member_rack = np.where(rack >= 0, rack, NO_MEMBER_RACK).tolist()
     group = FranzGoGroup(
-        len(members), partitions.tolist(), lists, previous.tolist(), stale, rules, leader_rack, member_rack
+        len(members),
+        partitions.tolist(),
+        [lists[id(each)] for each in subscribers],
+        previous.tolist(),
+        stale,
+        rules,
+        leader_rack,
+        member_rack,
     )
     result = plan_group(group, unmatched_subscriptions=any(in_vain))
     owner = np.array(result.owner, np.int64)
-    topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
     is_revoked = (previous != NO_MEMBER) & (previous != owner)
     reason = np.where(is_revoked, OVER_QUOTA if result.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from spark_assign.groups.assignors.franz_go.balancer_input import (
     NO_MEMBER,
@@ -34,6 +35,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
     MemberHeap,
     swap_remove,
 )
+from spark_assign.numeric.segmented_arrays import number_lists
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,10 @@ class StealGraph:
     def __init__(self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int]) -> None:
         """Builds the graph from the current owners."""
         self._topic, self._owner, self._load = group.topic, owner, load
-        self._subscriptions: list[list[int]] = [[] for _ in range(group.num_members)]
+        self._subscriptions = _subscriptions(group, list(order))
         # Owners of each topic, in the order in which they were added, including those without partitions.
         self._owners: list[dict[int, list[int]]] = [{} for _ in group.partitions]
         for topic in order:
-            for member in group.subscribers[topic]:
-                self._subscriptions[member].append(topic)
             for partition in group.partitions_of(topic):
                 if owner[partition] != NO_MEMBER:
                     self._add(partition, owner[partition])
@@ -77,12 +77,16 @@ class StealGraph:
         there are none."""
         level = self._load[member]
         reached: dict[int, Steal | None] = {member: None}
-        queue, visited = [(-level, 0, member)], set()
+        queue, visited, lists = [(-level, 0, member)], set[int](), set[int]()
         while queue:
             negative_load, distance, current = heapq.heappop(queue)
             if -negative_load > level + 1:
                 return self._path(reached, current)
-            for topic in self._subscriptions[current]:
+            topics = self._subscriptions[current]
+            if id(topics) in lists:
+                continue
+            lists.add(id(topics))
+            for topic in topics:
                 if topic in visited:
                     continue  # all its owners are reached
                 visited.add(topic)
@@ -100,6 +104,23 @@ class StealGraph:
             path.append(steal)
             current = steal.to_member
         return path
+
+
+def _subscriptions(group: FranzGoGroup, order: Sequence[int]) -> list[list[int]]:
+    """Returns the topics of each member in this order. Members that subscribe to the same topics share a list."""
+    numbers, sets = number_lists([group.subscribers[topic] for topic in order])
+    places: list[list[int]] = [[] for _ in sets]
+    for place, number in enumerate(numbers):
+        places[number].append(place)
+    sets_of: list[list[int]] = [[] for _ in range(group.num_members)]
+    for number, members in enumerate(sets):
+        for member in members:
+            sets_of[member].append(number)
+    topics = {
+        key: [order[place] for place in sorted(chain.from_iterable(places[number] for number in key))]
+        for key in set(map(tuple, sets_of))
+    }
+    return [topics[tuple(each)] for each in sets_of]
 
 
 @dataclass(eq=False)
@@ -415,19 +436,19 @@ def _cells(
     group: FranzGoGroup, order: Sequence[int], partitions_by_member: list[list[int]], original_owner: list[int]
 ) -> tuple[list[Cell], dict[tuple[int, int], int], list[int]]:
     """Returns the cells, by member and set; the index of each by (set, member); and the set of each topic (step 1)."""
-    set_numbers: dict[tuple[int, ...], int] = {}
+    numbers, sets = number_lists([group.subscribers[topic] for topic in order])
     topic_set = [0] * len(group.partitions)
-    for topic in order:
-        topic_set[topic] = set_numbers.setdefault(tuple(group.subscribers[topic]), len(set_numbers))
+    for topic, number in zip(order, numbers, strict=True):
+        topic_set[topic] = number
     member_sets: list[list[int]] = [[] for _ in range(group.num_members)]
-    for subscribers, set_number in set_numbers.items():
+    for set_number, subscribers in enumerate(sets):
         for member in subscribers:
             member_sets[member].append(set_number)
     used_sets = {topic_set[group.topic[partition]] for partitions in partitions_by_member for partition in partitions}
     cells = [
         Cell(set_number, member)
-        for member, sets in enumerate(member_sets)
-        for set_number in sets
+        for member, of_member in enumerate(member_sets)
+        for set_number in of_member
         if set_number in used_sets
     ]
     cell_index = {(cell.subscriber_set, cell.member): index for index, cell in enumerate(cells)}

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
-from math import factorial
+from math import factorial, prod
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
 )
 from spark_assign.groups.assignors.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.segmented_arrays import number_lists, starts_new_key
 
 MAX_ORDERS = 120
 """Maximum number of orders that are tried."""
@@ -89,7 +89,7 @@ def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
         return BalancedGroup(owner, [True] * len(owner), True)
     if group.leader_rack:
         open_topics = sorted({group.topic[at] for at, member in enumerate(outcomes[0].owner) if member == NO_MEMBER})
-        if factorial(len(open_topics)) * len(outcomes) > _max_orders(group):
+        if _num_orders(open_topics) * len(outcomes) > _max_orders(group):
             owner = plan_homogeneous(group, outcomes[0].owner).owner
             return BalancedGroup(owner, [True] * len(owner), True)
         orders: list[tuple[int, ...] | None] = [*permutations(open_topics)]
@@ -138,10 +138,9 @@ def _plan_heterogeneous_group(group: FranzGoGroup) -> BalancedGroup:
 
 def _returnable(group: FranzGoGroup) -> list[int]:
     """Returns the disputed partitions whose stale owner subscribes to them."""
-    topic = group.topic
-    return sorted(
-        partition for partition, member in group.stale.items() if member in group.subscribers[topic[partition]]
-    )
+    numbers, different = number_lists(group.subscribers)
+    topic, sets = group.topic, [*map(set, different)]
+    return sorted(partition for partition, member in group.stale.items() if member in sets[numbers[topic[partition]]])
 
 
 def _plan_all_orders(
@@ -155,7 +154,7 @@ def _plan_all_orders(
     )
     is_fixed = _none_returns(group, stale)
     disputed = [] if is_fixed else stale
-    if first.only_assigned and factorial(len(unassigned_topics)) * factorial(len(disputed)) <= max_orders:
+    if first.only_assigned and _num_orders(unassigned_topics, disputed) <= max_orders:
         other_topics = [topic for topic in topics if topic not in set(unassigned_topics)]
         assignments = [
             plan_heterogeneous(group, [*other_topics, *order], [*returns, *(stale if is_fixed else [])])
@@ -163,10 +162,15 @@ def _plan_all_orders(
         ]
         if all(assignment.only_assigned for assignment in assignments):
             return assignments
-    if factorial(len(topics)) * factorial(len(stale)) <= max_orders:
+    if _num_orders(topics, stale) <= max_orders:
         orders = product(permutations(topics), permutations(stale))
         return [plan_heterogeneous(group, order, returns) for order, returns in orders]
     return None
+
+
+def _num_orders(*items: Sequence[int]) -> int:
+    """Returns the number of orders of the items; of more than nine, only that there are too many."""
+    return prod(factorial(min(len(each), 9)) for each in items)
 
 
 def _max_orders(group: FranzGoGroup) -> int:
@@ -306,8 +310,8 @@ def find_outcomes(group: FranzGoGroup) -> list[StaleOwnerOutcome]:
                 if state not in seen:
                     seen.add(state)
                     waiting.append(state)
-        if len(seen) > _MAX_STATES:
-            return []
+                if len(seen) > _MAX_STATES:  # each state is as long as there are pairs
+                    return []
     return [
         _outcome(group, {key: (pairs[key], count) for key, count in zip(pair_keys, returned, strict=True)})
         for returned in ends

@@ -169,11 +169,11 @@ class _Reader:
         self._position = specs.list_position
         groups = np.arange(specs.num_groups + 1)
         self._members, self._topics = np.searchsorted(members.group, groups), np.searchsorted(topics.group, groups)
-        self._asks: dict[int, list[str]] = defaultdict(list)
-        subscriber = specs.subscriptions // max(len(topics), 1)
-        for key in specs.subscriptions[selected[members.group[subscriber]]].tolist():
-            member, topic = divmod(key, max(len(topics), 1))
-            self._asks[member].append(self._names[topic])
+        self._asks: dict[int, frozenset[str]] = {}
+        for group in np.flatnonzero(selected).tolist():
+            kind, kinds = specs.subscription_kinds(group)
+            names = [frozenset(self._names[topic] for topic in each.tolist()) for each in kinds]
+            self._asks |= {at: names[of] for at, of in enumerate(kind, int(self._members[group])) if names[of]}
         self._owned: dict[int, list[TopicPartition]] = defaultdict(list)
         claims = specs.owned.take(selected[members.group[specs.owned.member]]).expand()
         for member, topic, partition in zip(*(each.tolist() for each in claims.columns[:3]), strict=True):
@@ -209,7 +209,7 @@ class _Reader:
             instance=self._instances[member_index],
             rack=self._specs.racks[rack] if rack >= 0 else "",
             generation=int(members.generation[member_index]),
-            topics=frozenset(self._asks[member_index]),
+            topics=self._asks[member_index],
             owned=tuple(self._owned.get(member_index, ())),
         )
 
@@ -378,11 +378,7 @@ def resolve_owned(group: LibrdkafkaGroup) -> OwnedPartitions:
 def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
     """Returns the target assignment, before anything is withheld."""
     resolved = resolve_owned(group)
-    subscribers = {
-        topic: members
-        for topic, count in group.partitions.items()
-        if count > 0 and (members := [member.member_id for member in group.members if topic in member.topics])
-    }
+    subscribers = _find_subscribers(group)
     ordered = _sort_partitions(group, resolved, subscribers)
     racks = find_member_racks(group)
     kept: set[TopicPartition] = set()
@@ -405,16 +401,32 @@ def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
     unowned = [partition for partition in ordered if partition not in kept]
     unassigned = unowned
     if racks is not None:
+        used = set(racks.values())
         unassigned = [
             partition
             for partition in unowned
-            if not balancer.assign(
+            if used.isdisjoint(group.racks_of(partition))
+            or not balancer.assign(
                 partition, lambda member_id, candidate: is_rack_matched(group, racks, member_id, candidate)
             )
         ]
     for partition in unassigned:
         balancer.assign(partition)
     return balancer.run(ordered, unowned, is_initial=not kept, has_revoked=has_revoked)
+
+
+def _find_subscribers(group: LibrdkafkaGroup) -> dict[str, list[str]]:
+    """Returns the subscribers of each topic that has partitions and any. Topics with the same ones share the list."""
+    subscriptions = dict.fromkeys(member.topics for member in group.members)
+    lists: dict[tuple[int, ...], list[str]] = {}
+    subscribers = {}
+    for topic in (topic for topic, count in group.partitions.items() if count > 0):
+        key = tuple(index for index, topics in enumerate(subscriptions) if topic in topics)
+        if key and key not in lists:
+            lists[key] = [member.member_id for member in group.members if topic in member.topics]
+        if key:
+            subscribers[topic] = lists[key]
+    return subscribers
 
 
 def find_member_racks(group: LibrdkafkaGroup) -> dict[str, str] | None:
@@ -443,7 +455,7 @@ def _sort_partitions(
     descending = [
         (topic, index) for topic in reversed(subscribers) for index in reversed(range(group.partitions[topic]))
     ]
-    subscriptions = {member.topics.intersection(subscribers) for member in group.members}
+    subscriptions = {topics.intersection(subscribers) for topics in {member.topics for member in group.members}}
     if len(subscriptions) > 1:
         return sorted(descending, key=lambda partition: (len(subscribers[partition[0]]), partition))
     ordered = _sort_owned(group, resolved, subscribers)

@@ -122,6 +122,14 @@ class LibrdkafkaMovements:
         return moves
 
 
+@dataclass(eq=False)
+class _Subscribers:
+    """The subscribers of some topics, and how many partitions of these topics each member has."""
+
+    members: set[str]
+    owned: Counter[str] = field(default_factory=Counter)
+
+
 class LibrdkafkaBalancer:
     """The state of a group while it is balanced.
 
@@ -129,7 +137,7 @@ class LibrdkafkaBalancer:
         assigned: member id to its partitions.
         owner: member that counts as the owner of each partition, possibly one that lost a conflict.
         previous_owner: owner in an earlier generation, for some partitions.
-        subscribers: member ids of the subscribers of each topic that has any.
+        subscribers: member ids of the subscribers of each topic that has any. Topics with the same ones share the list.
         partitions: number of partitions of each topic.
     """
 
@@ -145,17 +153,19 @@ class LibrdkafkaBalancer:
             member_id: dict.fromkeys(assigned_partitions) for member_id, assigned_partitions in assigned.items()
         }
         self._owner, self._previous_owner = owner, previous_owner
-        self._subscribers = {topic: set(members) for topic, members in subscribers.items()}
-        self._max_size: Counter[str] = Counter()
-        self._topics: dict[str, list[str]] = {member_id: [] for member_id in assigned}
+        lists = {id(members): members for members in subscribers.values()}
+        sets = {number: _Subscribers(set(members)) for number, members in lists.items()}
+        self._subscribers = {topic: sets[id(members)] for topic, members in subscribers.items()}
+        self._sets = [each for each in sets.values() if len(each.members) > 1]
+        self._max_size = Counter[str]()
+        num_partitions = Counter[int]()
         for topic, members in subscribers.items():
-            for member in members:
-                self._max_size[member] += partitions[topic]
-                self._topics[member].append(topic)
-        self._topic_sizes: dict[str, Counter[str]] = {topic: Counter() for topic in subscribers}
+            num_partitions[id(members)] += partitions[topic]
+        for number, each in sets.items():
+            self._max_size.update(dict.fromkeys(each.members, num_partitions[number]))
         for member_id, assigned_partitions in self.assigned.items():
             for topic, _ in assigned_partitions:
-                self._topic_sizes[topic][member_id] += 1
+                self._subscribers[topic].owned[member_id] += 1
         self._by_size = sorted(
             (len(assigned_partitions), member_id) for member_id, assigned_partitions in self.assigned.items()
         )
@@ -164,7 +174,7 @@ class LibrdkafkaBalancer:
 
     def assign(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
         """Assigns a partition to the fitting subscriber with the fewest partitions; returns False if there is none."""
-        subscribers = self._subscribers[partition[0]]
+        subscribers = self._subscribers[partition[0]].members
         for _, member_id in self._by_size:
             if member_id in subscribers and (fits is None or fits(member_id, partition)):
                 self._add(member_id, partition)
@@ -183,19 +193,19 @@ class LibrdkafkaBalancer:
             is_initial: whether nothing was owned.
             has_revoked: whether a member gave up owned partitions.
         """
-        movable = [partition for partition in ordered if len(self._subscribers[partition[0]]) > 1]
+        movable = [partition for partition in ordered if self._has_several(partition[0])]
         fixed = {
             member_id: list(assigned)
             for member_id, assigned in self.assigned.items()
             if not self._participates(member_id)
         }
         for member_id in fixed:
-            self._by_size.remove((len(self.assigned[member_id]), member_id))
+            del self._by_size[bisect_left(self._by_size, (len(self.assigned[member_id]), member_id))]
             del self.assigned[member_id]
         before = {member_id: dict(assigned) for member_id, assigned in self.assigned.items()}
         movements = LibrdkafkaMovements()
         if not has_revoked:
-            self._reassign(movements, [partition for partition in unowned if len(self._subscribers[partition[0]]) > 1])
+            self._reassign(movements, [partition for partition in unowned if self._has_several(partition[0])])
         moved = self._reassign(movements, movable)
         if not is_initial and moved and _imbalance(self.assigned) >= _imbalance(before):
             self.assigned = before
@@ -205,7 +215,10 @@ class LibrdkafkaBalancer:
         """Checks whether a member could get more, or has a partition that another could get. Others are fixed."""
         if len(self.assigned[member_id]) < self._max_size[member_id]:
             return True
-        return any(len(self._subscribers[topic]) > 1 for topic, _ in self.assigned[member_id])
+        return any(self._has_several(topic) for topic, _ in self.assigned[member_id])
+
+    def _has_several(self, topic: str) -> bool:
+        return len(self._subscribers[topic].members) > 1
 
     def _reassign(self, movements: LibrdkafkaMovements, partitions: list[TopicPartition]) -> bool:
         """Iterates over partitions until nothing moves; returns whether anything moved."""
@@ -234,7 +247,7 @@ class LibrdkafkaBalancer:
         size = len(self.assigned[owner])
         if previous_owner is not None and size > len(self.assigned[previous_owner]) + 1:
             return previous_owner
-        subscribers = self._subscribers[partition[0]]
+        subscribers = self._subscribers[partition[0]].members
         least = next((count, member_id) for count, member_id in self._by_size if member_id in subscribers)
         return least[1] if size > least[0] + 1 else None
 
@@ -249,9 +262,9 @@ class LibrdkafkaBalancer:
             raise UndefinedBehaviorError(NO_OWNER)
         self._add(to_member, partition)
         if partition in self.assigned[owner]:
-            self._by_size.remove((len(self.assigned[owner]), owner))
+            del self._by_size[bisect_left(self._by_size, (len(self.assigned[owner]), owner))]
             del self.assigned[owner][partition]
-            self._topic_sizes[partition[0]][owner] -= 1
+            self._subscribers[partition[0]].owned[owner] -= 1
             insort(self._by_size, (len(self.assigned[owner]), owner))
         else:
             self._shared.add(partition)
@@ -263,7 +276,7 @@ class LibrdkafkaBalancer:
         del self._by_size[bisect_left(self._by_size, (size, member_id))]
         insort(self._by_size, (size + 1, member_id))
         self.assigned[member_id][partition] = None
-        self._topic_sizes[partition[0]][member_id] += 1
+        self._subscribers[partition[0]].owned[member_id] += 1
 
     def _is_balanced(self) -> bool:
         """Checks whether no member could take a partition from one that has more."""
@@ -271,16 +284,14 @@ class LibrdkafkaBalancer:
             return True
         if self._shared:
             return self._is_balanced_by_partition()
-        max_size: dict[str, int] = {}
-        for size, member_id in self._by_size:
-            if size == self._max_size[member_id]:
+        # Of the members that subscribe to a topic, the one with the fewest decides.
+        for index, each in enumerate(self._sets):
+            sizes = (size for size, at in self._by_size if at in each.members and size != self._max_size[at])
+            if (least := next(sizes, None)) is None:
                 continue
-            for topic in self._topics[member_id]:
-                if topic not in max_size:
-                    owners = self._topic_sizes[topic]
-                    max_size[topic] = max((len(self.assigned[owner]) for owner, n in owners.items() if n), default=0)
-                if max_size[topic] > size:
-                    return False
+            if any(count and len(self.assigned[owner]) > least for owner, count in each.owned.items()):
+                self._sets.insert(0, self._sets.pop(index))  # usually uneven after the next move, too
+                return False
         return True
 
     def _is_balanced_by_partition(self) -> bool:
@@ -291,7 +302,7 @@ class LibrdkafkaBalancer:
         for size, member_id in self._by_size:
             if size == self._max_size[member_id]:
                 continue
-            for topic in self._topics[member_id]:
+            for topic in (topic for topic, each in self._subscribers.items() if member_id in each.members):
                 for partition in range(self._partitions[topic]):
                     if (topic, partition) in self.assigned[member_id]:
                         continue
@@ -399,7 +410,8 @@ def metadata_response_order(members: Iterable[LibrdkafkaMember]) -> list[str]:
         >>> metadata_response_order([Member("m", None, "", -1, frozenset("cab"), ())])
         ['a', 'b', 'c']
     """
-    topics = list(dict.fromkeys(topic for member in members for topic in sorted(member.topics)))
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    topics = list(dict.fromkeys(topic for each in subscriptions for topic in sorted(each)))
     return (
         topics
         if len(topics) <= _MAX_SMALL_SET

@@ -204,9 +204,11 @@ def _assign_heterogeneous(
 
     def of_group(start: int, end: int) -> PartitionSlices:
         first_member, last_member = np.searchsorted(member_group, [group[start], group[start] + 1]).tolist()
+        numbers = set_index[start:end].tolist()
+        lists = {index: (sets[index] - first_member).tolist() for index in set(numbers)}
         ties = HeterogeneousTies(
             last_member - first_member,
-            [(sets[index] - first_member).tolist() for index in set_index[start:end].tolist()],
+            [lists[index] for index in numbers],
             partitions[start:end].tolist(),
             ranks[start:end].tolist(),
             current.take((current.topic >= start) & (current.topic < end)).shift(-first_member, -start),

@@ -30,7 +30,13 @@ import numpy as np
 from spark_assign.groups.assignors.server.uniform import assign_group
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
-from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, row_numbers, starts_new_key
+from spark_assign.numeric.segmented_arrays import (
+    exclusive_sum,
+    number_lists,
+    ranges_by_length,
+    row_numbers,
+    starts_new_key,
+)
 
 
 def order_dependent_partitions(
@@ -226,7 +232,7 @@ class HeterogeneousTies:
         """
         member_spans = _tied_spans(list(range(self.members)), member_tie)
         topic_spans = [] if ranks_known else self._tied_topics()
-        num_orders = prod(factorial(len(span)) for span in (*member_spans, *topic_spans))
+        num_orders = prod(factorial(min(len(span), 9)) for span in (*member_spans, *topic_spans))
         if num_orders == 1 or self._is_balanced():
             return np.empty(0, np.int64), np.empty(0, np.int64)
         counts = np.array(self.partitions, np.int64)
@@ -251,16 +257,16 @@ class HeterogeneousTies:
         loads = np.bincount(self.previous.member, self.previous.count, self.members)
         if loads.sum() < sum(self.partitions):
             return False
-        return all(np.ptp(loads[list(topic_subscribers)]) <= 1 for topic_subscribers in self.subscribers)
+        return all(np.ptp(loads[list(members)]) <= 1 for members in number_lists(self.subscribers)[1])
 
     def _owners(self, member_spans: list[list[int]], topic_spans: list[list[int]]) -> Iterator[IntArray]:
         """Yields the owner of each partition, topic by topic, for each order."""
         counts = np.array(self.partitions, np.int64)
+        numbers, sets = number_lists(self.subscribers)
         for members in _orders(list(range(self.members)), member_spans):
             position = np.argsort(members)
-            subscribers = [
-                sorted(int(position[member]) for member in topic_subscribers) for topic_subscribers in self.subscribers
-            ]
+            lists = [sorted(position[list(each)].tolist()) for each in sets]
+            subscribers = [lists[number] for number in numbers]
             previous = PartitionSlices(position[self.previous.member], *self.previous.columns[1:])
             for ranks in _orders(list(self.ranks), topic_spans):
                 slices = assign_group(self.members, subscribers, self.partitions, ranks, previous).slices

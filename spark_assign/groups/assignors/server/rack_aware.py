@@ -392,9 +392,11 @@ def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> Pa
         class_topics = sorted_topics[first:last]
         class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
         rack = racks.of_member[class_slices.member]
-        used_racks = np.unique(rack[rack >= 0])
-        rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
-        value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
+        used_racks = np.unique(rack[rack >= 0])  # every member can have a rack of its own, without replicas
+        used_racks = used_racks[racks.near[:, used_racks].any(axis=0)]
+        rack = np.where(np.isin(rack, used_racks), np.searchsorted(used_racks, rack), -1)
+        sets = racks.sets_of(class_topics).reshape(len(class_topics), -1)
+        value = racks.near[:, used_racks][sets].sum(axis=0)
         owner = assign_ranges_by_rack(class_slices.count, rack, value)
         if _count_matched(owner, rack, value) <= _count_matched(
             np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value

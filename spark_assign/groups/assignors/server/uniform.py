@@ -53,6 +53,7 @@ from spark_assign.numeric.segmented_arrays import (
     expand_slices,
     first_rows,
     key_ranges,
+    number_lists,
     row_numbers,
     sorted_union,
     starts_new_key,
@@ -274,10 +275,10 @@ def assign_group(
     previous: PartitionSlices,
 ) -> TargetAssignments:
     """Returns the target assignment of one group, given the subscribers of each topic."""
-    index: dict[tuple[int, ...], int] = {}
-    subscriber_set = np.array([index.setdefault(tuple(members), len(index)) for members in subscribers], np.int64)
+    numbers, different = number_lists(subscribers)
+    subscriber_set = np.array(numbers, np.int64)
     zeros, counts, rank = np.zeros_like(subscriber_set), np.array(partitions, np.int64), np.array(ranks, np.int64)
-    sets = [np.array(members, np.int64) for members in index]
+    sets = [np.array(members, np.int64) for members in different]
     return assign_heterogeneous(num_members, zeros, counts, rank, subscriber_set, sets, previous)
 
 
@@ -319,9 +320,9 @@ def rebalance(
     Returns:
         (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
     """
-    index: dict[tuple[int, ...], int] = {}
-    subscriber_set = np.array([index.setdefault(tuple(members), len(index)) for members in subscribers], np.int64)
-    sets = {number: list(members) for members, number in index.items()}
+    set_numbers, different = number_lists(subscribers)
+    subscriber_set = np.array(set_numbers, np.int64)
+    sets = {number: list(members) for number, members in enumerate(different)}
     partitions, sizes = (np.array([len(each) for each in lists], np.int64) for lists in (owners, subscribers))
     positions = np.unique(np.array(ranks, object), return_inverse=True)[1]
     order = order_topics(np.zeros(len(owners), np.int64), partitions, positions, sizes)

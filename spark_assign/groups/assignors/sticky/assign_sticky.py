@@ -42,6 +42,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     OwnedOrder,
     ResolvedOwnership,
     StickyGroups,
+    Subscribers,
     hash_owned_order,
     resolve_conflicts,
 )
@@ -260,17 +261,17 @@ class _SingleGroup:
         shifted: IntArray = keys[slice(*np.searchsorted(keys, [start, end]).tolist())] - start
         return shifted
 
-    def subscriber_masks(self) -> tuple[BoolArray, list[BoolArray]]:
-        """Returns the subscribers of each topic, shape (num_topics, num_members); and its distinct rows."""
-        topics, size = self.specs.topics, len(self.groups.member_group)
-        is_subscribed, subscriber_set = topics.is_subscribed[self.topics], topics.subscriber_set[self.topics]
-        sets = np.where(is_subscribed, subscriber_set, _NO_MEMBERS).tolist()
-        masks = {}
-        for subscribers in dict.fromkeys(sets):
-            masks[subscribers] = np.full(size, subscribers == ALL_MEMBERS)
-            if subscribers >= 0:
-                masks[subscribers][self.specs.subscriber_sets[subscribers] - self.members.start] = True
-        return np.array([masks[each] for each in sets], bool).reshape(-1, size), list(masks.values())
+    def subscribers(self) -> Subscribers:
+        """Returns the subscribers of each topic."""
+        topics, members = self.specs.topics, np.arange(len(self.groups.member_group))
+        sets = np.where(topics.is_subscribed[self.topics], topics.subscriber_set[self.topics], _NO_MEMBERS)
+        distinct, of_topic = np.unique(sets, return_inverse=True)
+        known = {ALL_MEMBERS: members, _NO_MEMBERS: members[:0]}
+        partial = self.specs.subscriber_sets
+        return Subscribers(
+            of_topic,
+            [known[each] if each < 0 else partial[each] - self.members.start for each in distinct.tolist()],
+        )
 
     def racks(self) -> Racks | None:
         """Returns the racks of the group; None if they don't affect the assignment."""
@@ -300,8 +301,8 @@ def _assign_group(single: _SingleGroup, owned: _Ownership, group: int, rules: Re
 def _plan_group(single: _SingleGroup, owned: _Ownership, rules: ReleaseRules) -> GroupAssignments:
     """Runs the algorithm that the group's subscriptions, racks, and release require (steps 3 and 4)."""
     groups, resolved = single.groups, owned.resolved
-    is_subscribed, masks = single.subscriber_masks()
-    first_heterogeneous = _first_heterogeneous(groups, masks)
+    subscribers = single.subscribers()
+    first_heterogeneous = _first_heterogeneous(groups, subscribers.sets)
     racks = single.racks() if rules.uses_racks else None
     if first_heterogeneous is None and not rules.only_general:
         if racks:
@@ -309,20 +310,30 @@ def _plan_group(single: _SingleGroup, owned: _Ownership, rules: ReleaseRules) ->
         return _plan_constrained(groups, resolved, owned.order, rules)
     topic_hash = single.specs.topic_hash[single.topics]
     if rules.uses_constrained_2_8:
-        generation_input = GenerationInput(groups, is_subscribed, topic_hash, first_heterogeneous, owned.generation)
+        generation_input = GenerationInput(groups, subscribers, topic_hash, first_heterogeneous, owned.generation)
         return plan_from_generations(generation_input, owned.planned, owned.others, owned.order, rules)
     previous_owner = find_previous_owners(owned.planned, groups, owned.generation)
     rows = resolved.slices.expand()
-    balancer = GeneralBalancer(groups, rows, is_subscribed, topic_hash, previous_owner, racks, rules)
+    balancer = GeneralBalancer(groups, rows, subscribers, topic_hash, previous_owner, racks, rules)
     return run_balancer(groups, owned.planned, resolved, balancer)
 
 
-def _first_heterogeneous(groups: StickyGroups, masks: list[BoolArray]) -> int | None:
+def _first_heterogeneous(groups: StickyGroups, sets: list[IntArray]) -> int | None:
     """Returns the position in hash order of the first member whose subscription differs from the first nonempty one."""
-    signature = np.array(masks, bool).reshape(-1, len(groups.member_group)).T
-    if not signature.any() or (signature == signature[0]).all():
+    num_sets = _count_sets(groups, sets)
+
+    def differs_from(member: int) -> BoolArray:
+        own = [members for members in sets if member in members]
+        return np.asarray((num_sets != len(own)) | (_count_sets(groups, own) != len(own)), bool)
+
+    if not num_sets.any() or not differs_from(0).any():
         return None
-    signature = signature[np.argsort(groups.hash_order)]
-    first = int(np.argmax(signature.any(axis=1)))
-    different = np.flatnonzero((signature[first:] != signature[first]).any(axis=1))
+    order = np.argsort(groups.hash_order)
+    first = int(np.argmax(num_sets[order] > 0))
+    different = np.flatnonzero(differs_from(int(order[first]))[order[first:]])
     return int(first + different[0]) if len(different) else None
+
+
+def _count_sets(groups: StickyGroups, sets: list[IntArray]) -> IntArray:
+    """Returns the number of the sets that contain each member."""
+    return np.bincount(np.concatenate([groups.member_group[:0], *sets]), minlength=len(groups.member_group))

@@ -19,6 +19,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     PartitionMovements,
     ResolvedOwnership,
     StickyGroups,
+    Subscribers,
     hash_order_after_balancing,
     hash_order_while_balancing,
 )
@@ -120,6 +121,8 @@ def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, ha
 _MIN_BATCH_SIZE = 64
 """Number of partitions that are checked at once after a move. It grows while nothing moves."""
 _CYCLE_CHECK_PASSES, _MAX_PASSES = 16, 10_000
+_NEVER = 1 << 62
+"""A size that no member has."""
 
 
 class GeneralBalancer:
@@ -129,7 +132,7 @@ class GeneralBalancer:
         self,
         groups: StickyGroups,
         owned: PartitionSlices,
-        is_subscribed: BoolArray,
+        subscribers: Subscribers,
         topic_hash: IntArray,
         previous_owner: dict[int, int],
         racks: Racks | None,
@@ -141,8 +144,7 @@ class GeneralBalancer:
         Args:
             groups: the one group.
             owned: single partitions.
-            is_subscribed: which members can get partitions of which topics with metadata. Shape: (num_topics,
-                num_members).
+            subscribers: the members that can get partitions of each topic with metadata.
             topic_hash: `String.hashCode` of each topic's name.
             previous_owner: partition key to the owner in the newest of the earlier generations.
             racks: None if racks don't matter.
@@ -154,14 +156,14 @@ class GeneralBalancer:
         self.min_difference = 0 if rules.balances_to_one else 1
         self.hash_order = groups.hash_order
         self.racks = racks
-        self.is_subscribed = is_subscribed
-        self.num_subscribers = self.is_subscribed.sum(axis=1)
+        self.subscribed, self.num_subscribers = subscribers, subscribers.sizes
         self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
         self.num_members = len(groups.member_group)
-        self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
+        self.subscribers = [subscribers.sets[index] for index in subscribers.of_topic.tolist()]
         self.max_size = np.zeros(self.num_members, np.int64)
-        for subscribers, count in zip(self.subscribers, groups.partitions.tolist(), strict=True):
-            self.max_size[subscribers] += count  # a product of matrices would need eight times the memory
+        counts = np.bincount(subscribers.of_topic, groups.partitions, len(subscribers.sets)).astype(np.int64)
+        for members, count in zip(subscribers.sets, counts.tolist(), strict=True):
+            self.max_size[members] += count
         counts = groups.partitions[self.topics]
         self.start = np.append(0, np.cumsum(counts))
         self.position = invert(self.topics, len(counts))
@@ -182,7 +184,9 @@ class GeneralBalancer:
         self.previous_owner[self._numbers(topic, partition)[exists]] = members[exists]
         has_previous = self.previous_owner >= 0
         is_unsubscribed = has_previous.copy()
-        is_unsubscribed[has_previous] = ~self.is_subscribed[self.topic[has_previous], self.previous_owner[has_previous]]
+        is_unsubscribed[has_previous] = ~subscribers.include(
+            self.topic[has_previous], self.previous_owner[has_previous]
+        )
         self.checks_balance = bool(is_unsubscribed.any() or self.num_copies is not None)
 
     def _numbers(self, topic: IntArray, partition: IntArray) -> IntArray:
@@ -193,7 +197,7 @@ class GeneralBalancer:
 
     def _keep(self, owned: PartitionSlices) -> None:
         """Keeps owned partitions of topics that their member subscribes to, unless their racks don't match."""
-        is_kept = self.is_subscribed[owned.topic, owned.member]
+        is_kept = self.subscribed.include(owned.topic, owned.member)
         is_mismatched = np.zeros(len(owned), bool)
         if self.racks is not None:
             is_mismatched = is_kept & ~self.rack_matched[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
@@ -446,13 +450,14 @@ class GeneralBalancer:
             return self._is_balanced_by_copies(np.flatnonzero(can_take))
         # Kafka compares each member with the owner of each partition that it doesn't have. In a topic, the largest
         # owner and the smallest subscriber decide.
-        for topic, candidates in enumerate(self.subscribers):
-            to_members, partitions = candidates[can_take[candidates]], self.groups.partitions[topic]
-            if not len(to_members) or not partitions:
-                continue
-            start = self.start[self.position[topic]]
-            owners = np.unique(owner[start : start + partitions])
-            if self.size[owners].max() > self.size[to_members].min() + self.min_difference:
+        fewest: dict[int, int] = {}
+        for topic, index in enumerate(self.subscribed.of_topic.tolist()):
+            if index not in fewest:
+                members = self.subscribed.sets[index]
+                fewest[index] = int(self.size[members[can_take[members]]].min(initial=_NEVER))
+            start, partitions = self.start[self.position[topic]], self.groups.partitions[topic]
+            owners = owner[start : start + partitions]
+            if self.size[owners].max(initial=0) > fewest[index] + self.min_difference:
                 return False
         return True
 
@@ -469,7 +474,7 @@ class GeneralBalancer:
                 self._hold(number, members)
         order = np.lexsort((can_take, self.size[can_take]))
         for member in can_take[order].tolist():
-            for topic in np.flatnonzero(self.is_subscribed[:, member]).tolist():
+            for topic in self.subscribed.topics_of(member).tolist():
                 start = int(self.start[self.position[topic]])
                 last = self.last_holder[start : start + int(self.groups.partitions[topic])]
                 has_more = (last < 0) | (self.size[member] + self.min_difference < self.size[last])

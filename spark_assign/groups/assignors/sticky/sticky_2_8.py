@@ -36,6 +36,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     OwnedOrder,
     ResolvedOwnership,
     StickyGroups,
+    Subscribers,
     find_overlapping_topics,
     first_in_owned_order,
     keep_in_owned_order,
@@ -226,7 +227,7 @@ class GenerationInput:
 
     Attributes:
         groups: the one group.
-        is_subscribed: shape (num_topics, num_members).
+        subscribers: the subscribers of each topic.
         topic_hash: `String.hashCode` of each topic's name.
         first_heterogeneous: position in hash order of the first member with a different subscription; None if there is
         none.
@@ -234,7 +235,7 @@ class GenerationInput:
     """
 
     groups: StickyGroups
-    is_subscribed: BoolArray
+    subscribers: Subscribers
     topic_hash: IntArray
     first_heterogeneous: int | None
     owned_generation: IntArray
@@ -247,7 +248,7 @@ class GenerationInput:
     @property
     def is_homogeneous(self) -> bool:
         """Returns whether all members subscribe to all topics with metadata."""
-        return bool(self.is_subscribed[self.with_metadata].all())
+        return bool((self.subscribers.sizes[self.with_metadata] == len(self.groups.member_group)).all())
 
     def partition_hashes(self, rows: PartitionSlices) -> IntArray:
         """Returns `TopicPartition.hashCode` of single partitions."""
@@ -292,9 +293,7 @@ def plan_from_generations(
             raise AssignorError(ORDER_UNKNOWN) from None
     newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in owners)
     previous_owner = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
-    balancer = GeneralBalancer(
-        groups, newest, specs.is_subscribed, specs.topic_hash, previous_owner, None, rules, order
-    )
+    balancer = GeneralBalancer(groups, newest, specs.subscribers, specs.topic_hash, previous_owner, None, rules, order)
     return run_balancer(groups, owned, ResolvedOwnership(newest, np.empty(0, np.int64)), balancer)
 
 
@@ -386,7 +385,7 @@ def _topic_order(specs: GenerationInput) -> IntArray:
     """Returns the topics in the order of the map of partition counts, which is filled from the set of subscribed
     topics."""
     topics, topic_hash = specs.with_metadata, specs.topic_hash
-    num_without_metadata = int(specs.is_subscribed.any(axis=1).sum()) - len(topics)
+    num_without_metadata = int((specs.subscribers.sizes > 0).sum()) - len(topics)
     in_set_order = topics[_map_order(topic_hash[topics], num_without_metadata, topics)]
     return in_set_order[_map_order(topic_hash[in_set_order], 0, in_set_order)]
 

@@ -76,6 +76,41 @@ class StickyGroups:
         return self.hash_orders.owned
 
 
+@dataclass(frozen=True)
+class Subscribers:
+    """The members that can get partitions of each topic of one group.
+
+    Attributes:
+        of_topic: index into `sets` of each topic.
+        sets: different sets of members, ascending.
+    """
+
+    of_topic: IntArray
+    sets: list[IntArray]
+
+    @property
+    def sizes(self) -> IntArray:
+        """Returns the number of subscribers of each topic."""
+        return np.array([len(members) for members in self.sets], np.int64)[self.of_topic]
+
+    def include(self, topic: IntArray, member: IntArray) -> BoolArray:
+        """Returns whether each member subscribes to the topic at the same position."""
+        return self._contain(self.of_topic[topic], member)
+
+    def topics_of(self, member: int) -> IntArray:
+        """Returns the topics that a member subscribes to."""
+        return np.flatnonzero(self._contain(np.arange(len(self.sets)), member)[self.of_topic])
+
+    def _contain(self, index: IntArray, member: IntArray | int) -> BoolArray:
+        keys, wanted = self._keys, index << PARTITION_BITS | member
+        return np.asarray(keys[np.searchsorted(keys, wanted)] == wanted, bool)
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        keys = (index << PARTITION_BITS | members for index, members in enumerate(self.sets))
+        return np.concatenate([*keys, np.array([np.iinfo(np.int64).max])])
+
+
 KAFKA_FAILS = "kafka-fails"
 """Code of the rejection of a group for which Kafka's class throws an exception."""
 

@@ -221,14 +221,20 @@ def _plan_group(groups: WeightedGroups, rows: IntArray, owner: IntArray, first: 
 
 def _connected_sets(eligible: list[IntArray]) -> list[list[int]]:
     """Returns the connected components of sets that share members."""
-    components: list[tuple[set[int], list[int]]] = []
+    root, first = list(range(len(eligible))), dict[int, int]()
+
+    def find(index: int) -> int:
+        while root[index] != index:
+            root[index] = index = root[root[index]]
+        return index
+
     for index, members in enumerate(eligible):
-        component, indexes = set(members.tolist()), [index]
-        for merged in [merged for merged in components if merged[0] & component]:
-            components.remove(merged)
-            component, indexes = component | merged[0], merged[1] + indexes
-        components.append((component, indexes))
-    return [sorted(indexes) for _, indexes in components]
+        for member in members.tolist():
+            root[find(index)] = find(first.setdefault(member, index))
+    components: dict[int, list[int]] = {}
+    for index in range(len(eligible)):
+        components.setdefault(find(index), []).append(index)
+    return list(components.values())
 
 
 def pack_within_bounds(packing: Packing) -> IntArray:

@@ -33,6 +33,7 @@ import numpy as np
 
 from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.partition_slices import mask_from_indexes
 
 _MAX_EXAMINED = 20_000_000
 """Maximum number of partitions to examine in order to make room for others, but at least 64 searches."""
@@ -210,7 +211,8 @@ class Bins:
         home = int(packing.home[partition])
         load_after = self.load[self.assigned_member] - packing.load + load
         fits = (self.assigned_member >= 0) & (load_after <= packing.limit[self.assigned_member])
-        fits &= packing.is_eligible[packing.eligible_set[partition]][self.assigned_member]
+        eligible = packing.eligible_sets[packing.eligible_set[partition]]
+        fits &= mask_from_indexes(eligible, packing.num_members)[self.assigned_member]
         candidates = np.flatnonzero(fits)
         candidates = candidates[packing.load[candidates] <= self._room_elsewhere(candidates)]
         if not len(candidates):

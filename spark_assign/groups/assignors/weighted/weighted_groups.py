@@ -106,7 +106,7 @@ class Packing:
 
     @cached_property
     def is_eligible(self) -> BoolArray:
-        """Returns a mask by eligible set and member."""
+        """Returns a mask by eligible set and member, for few partitions."""
         is_eligible = np.zeros((len(self.eligible_sets), self.num_members), bool)
         for index, members in enumerate(self.eligible_sets):
             is_eligible[index, members] = True
