@@ -181,7 +181,7 @@ def random_packing(draw: np.random.Generator, most: int) -> Packing:
     return Packing(load, home, kind, may, np.full(members, load.sum() / members * draw.choice([1.02, 1.1, 1.3])))
 
 
-def least_moved(packing: Packing) -> float | None:
+def least_moved(packing: Packing, *, presolve: bool = True) -> float | None:
     """By HiGHS: the least load that moves where all bounds are held; null where no assignment holds them."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # here: every worker process imports every file
 
@@ -209,7 +209,7 @@ def least_moved(packing: Packing) -> float | None:
         constraints=LinearConstraint(np.concatenate(rows), lower, np.concatenate(upper)),
         integrality=np.ones(partitions * members),
         bounds=Bounds(0, packing.is_eligible[packing.eligible_set].ravel().astype(np.float64)),
-        options={"mip_rel_gap": 0},
+        options={"mip_rel_gap": 0, "presolve": presolve},
     )
     return None if found.x is None else float(found.fun)
 
@@ -224,6 +224,8 @@ def test_small_groups_against_an_exact_solver(draw: np.random.Generator) -> None
         assert packing.holds_bounds(at) == (least is not None), packing
         if least is not None:
             held += 1
+            if packing.moved_load(at) < least - 1e-6:  # HiGHS has presolved the least away
+                least = least_moved(packing, presolve=False)
             assert packing.moved_load(at) == pytest.approx(least, abs=1e-6), packing
     assert held > 10
 

@@ -27,7 +27,6 @@ hash code of their own in step 5, so that its standbys differ from process to pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 
 from spark_assign.java.hash_map import HashTable
 from spark_assign.streams.kernel.classic_application import (
@@ -66,9 +65,9 @@ class LegacyStickyAssignment:
         """
         self._application, self._clients, self._preserve = application, clients, preserve
         self._total_capacity = sum(client.capacity for client in clients)
-        # Kafka keeps all pairs of tasks that were together. Here, the sets that a task is or was in tell the same.
-        self._first: dict[int, set[TaskId]] = {client.rank: set() for client in clients}
-        self._together: dict[TaskId, list[set[TaskId]]] = {}
+        self._first: dict[TaskId, ClientState] = {}
+        self._copies: dict[TaskId, list[ClientState]] = {}
+        self._by_first: dict[int, dict[int, list[TaskId]]] = {client.rank: {} for client in clients}
         self._previous: dict[TaskId, ClientState] = {}
         standbys: dict[TaskId, list[ClientState]] = {}
         for client in clients:
@@ -83,9 +82,6 @@ class LegacyStickyAssignment:
         if not self._preserve:
             self._optimize_active()
         if self._application.config.num_standby_replicas > 0:
-            for client in self._clients:
-                for task in client.active:  # no pairs with the active tasks that it got by exchange
-                    self._together[task].append(client.standby)
             self._assign_standbys()
             if not self._preserve:
                 self._optimize_standbys()
@@ -115,6 +111,9 @@ class LegacyStickyAssignment:
                 self._assign(task, client, client.active)
 
     def _assign_standbys(self) -> None:
+        for client in self._clients:
+            for task in client.active:
+                self._by_first[client.rank].setdefault(self._first[task].rank, []).append(task)
         for task in self._standby_task_order():
             for _ in range(self._application.config.num_standby_replicas):
                 candidates = client_hash_order([client for client in self._clients if not client.has(task)])
@@ -124,12 +123,11 @@ class LegacyStickyAssignment:
                 self._assign(task, client, client.standby)
 
     def _assign(self, task: TaskId, client: ClientState, role: set[TaskId]) -> None:
-        # While active tasks are assigned, there are no standbys; while standbys are, no active task moves.
         if role is client.active:
-            self._first[client.rank].add(task)
-            self._together[task] = [self._first[client.rank]]
+            self._first[task] = client
         else:
-            self._together.setdefault(task, []).extend((client.active, client.standby))
+            self._copies.setdefault(task, []).append(client)
+            self._by_first[client.rank].setdefault(self._first.setdefault(task, client).rank, []).append(task)
         role.add(task)
 
     def _find_best(self, task: TaskId, candidates: Sequence[ClientState]) -> ClientState:
@@ -167,9 +165,21 @@ class LegacyStickyAssignment:
         return None
 
     def _has_new_pair(self, task: TaskId, client: ClientState) -> bool:
-        together = self._together.get(task, ())
-        tasks = chain(client.active, client.standby)
-        return any(all(other not in tasks_of for tasks_of in together) for other in tasks)
+        """Checks whether the client has a task that was never assigned to a client that has this one (`TaskPairs`).
+
+        Pairs aren't stored: a client with many tasks has too many. Two tasks are one if both were first assigned to the
+        same client, or if a client has one as a standby and also the other.
+        """
+        first, copies = self._first.get(task), self._copies.get(task, ())
+        if first is None:
+            return bool(client.active or client.standby)
+        return any(
+            not any(each.has(other) for each in copies)
+            and not any(each.has(task) for each in self._copies.get(other, ()))
+            for rank, tasks in self._by_first[client.rank].items()
+            if rank != first.rank
+            for other in tasks
+        )
 
     # --- differences of the public class --------------------------------------------------------------------------
 
