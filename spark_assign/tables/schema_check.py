@@ -25,7 +25,8 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError
-from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, OWN_GROUP_PREFIXES, SCHEMA_VERSION
+from spark_assign.tables.groups import ALTERNATIVES, OWN_GROUP_PREFIXES, SCHEMA_VERSION
+from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 

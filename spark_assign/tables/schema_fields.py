@@ -32,15 +32,30 @@ _TYPES: dict[str, DataType] = {
 }
 
 
+ONLY_IF_GIVEN = {"only_if_given": True}
+"""Metadata of a nullable column that is not added to a table without it."""
+
+
 def columns(*texts: str) -> list[StructField]:
-    """Returns the fields of lists of columns: `name type, …`, with `type?` for a nullable column.
+    """Returns the fields of lists of columns: `name type, …`, with `type?` for a nullable column, and `type??` for one
+    that is `ONLY_IF_GIVEN`, too.
 
     Examples:
         >>> [(field.name, field.nullable) for field in columns("topic string, lag long?")]
         [('topic', False), ('lag', True)]
+        >>> [field.metadata for field in columns("lag long?, rate double??")]
+        [{}, {'only_if_given': True}]
     """
     pairs = (column.split() for text in texts for column in text.split(","))
-    return [StructField(name, _TYPES[kind.removesuffix("?")], nullable=kind.endswith("?")) for name, kind in pairs]
+    return [
+        StructField(
+            name,
+            _TYPES[kind.rstrip("?")],
+            nullable=kind.endswith("?"),
+            metadata=ONLY_IF_GIVEN if kind.endswith("??") else None,
+        )
+        for name, kind in pairs
+    ]
 
 
 def schema(*texts: str) -> StructType:
