@@ -176,8 +176,11 @@ class ClusterConnection:
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def newest(self, request: type) -> int:
-        """Returns the newest version of an API that both sides support."""
-        return int(self._manager.broker_version_data.api_version(request))
+        """Returns the newest version of an API that both sides support; -1 if the brokers don't have the API."""
+        try:
+            return int(self._manager.broker_version_data.api_version(request))
+        except errors.IncompatibleBrokerVersion:
+            return -1
 
     def metadata(self, topics: Collection[str] | None) -> Any:
         """Returns the Metadata response with these topics; None means all topics.
@@ -330,9 +333,7 @@ def missing_permission(connection: ClusterConnection) -> str | None:
     """Returns a text if the user can't describe the cluster, or None if they can, or if the brokers are older than
     2.8.
     """
-    try:
-        connection.newest(DescribeClusterRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(DescribeClusterRequest) < 0:
         return None
     response = connection.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
     if response.error_code == 0 and response.authorized_operations:
@@ -347,9 +348,7 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
     """Returns the brokers that each partition being reassigned gets and loses, as columns of `replicas`. Empty if that
     is unknown.
     """
-    try:
-        connection.newest(ListPartitionReassignmentsRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(ListPartitionReassignmentsRequest) < 0:
         return {}
     request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
     (response,) = connection.send_all([(None, request)])
@@ -367,9 +366,7 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
 
 def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:
     """Returns `cleanup.policy` of each topic whose settings the user may read (DESCRIBE_CONFIGS on the topic)."""
-    try:
-        connection.newest(DescribeConfigsRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(DescribeConfigsRequest) < 0:
         return {}
     found: dict[str, str] = {}
     for names in batches(sorted(topics), _TOPICS_PER_REQUEST):
