@@ -87,7 +87,7 @@ class ClusterConnection:
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._secrets = [settings.get("secrets", ()), *settings.values()]
+        self._secrets = [*settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
             "receive_message_max_bytes": MAX_RESPONSE_BYTES,
