@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import (
@@ -44,7 +45,7 @@ from benchmarks import (
 from benchmarks.bench import Bench, Result, Unmeasured, heading
 from benchmarks.figures import Figures, find_conditions
 from benchmarks.session import CORES, start
-from spark_assign.spark.engine import embedded_session, is_available
+from spark_assign.spark.engine import embedded_session
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "engines": engines.sample,
@@ -145,7 +146,7 @@ def _measure(names: Sequence[str], figures: Figures, options: argparse.Namespace
     is_embedded = options.engine == engines.EMBEDDED
     spark = embedded_session() if is_embedded else start("1g" if options.quick else options.driver_memory)
     compared = tuple(name for name in engines.ENGINES if options.engine in (name, "both"))
-    if not is_available():
+    if find_spec("pysail") is None:
         compared = (engines.SPARK,)
     bench = Bench(spark, folder, figures.conditions["repeats"], options.quick, engines=compared)
     print(heading(), end="")

@@ -15,7 +15,7 @@ from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.tables.groups import ONLY_IF_GIVEN
+from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
 
 def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequence[Any]]) -> DataFrame:

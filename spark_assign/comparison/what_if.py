@@ -29,7 +29,8 @@ from spark_assign.spark.java_order import string_order
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
-from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN, OWNERSHIP
+from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, OWNERSHIP
+from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
 AnyFleet = TypeVar("AnyFleet", bound=FleetTables)
 

@@ -30,10 +30,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -41,13 +41,11 @@ from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REAS
 from spark_assign.replicas.kernel.reassignment_batches import moved_within, split_batches
 from spark_assign.replicas.kernel.reassignment_facts import MAX_RATE
 from spark_assign.replicas.reassignment import Reassignment, is_changed
-from spark_assign.spark.arrow_batches import sorted_rows
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.arrow_batches import Row, map_sorted_rows
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.parameters import Param, find_fault
 from spark_assign.tables.replicas import SCHEDULE
 
-Row = dict[str, Any]
 WINDOW_SECONDS = 11
 """The longest time that the rate of a throttle is a mean of (`replication.quota.window.num` samples of 1 s)."""
 FETCH_BACKOFF_SECONDS = 1
@@ -134,15 +132,14 @@ def schedule(
     clusters = clusters.join(_throttles(placed, bandwidth), "cluster")
     rows = placed.where(F.col("previous_replicas").isNotNull() & is_changed())
     rows = rows.join(F.broadcast(clusters), "cluster").select(*CHANGED, "rate", "throttle", "mean_bytes")
-    arrow_schema = to_arrow_schema(SCHEDULE)
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        changed = sorted_rows(batches, key)
-        limits = (partitions_per_batch, bytes_per_batch)
-        for batch in schedule_batches(changed, *limits, finish, bandwidth.measured_rate):
-            yield pa.RecordBatch.from_pylist([batch], arrow_schema)
-
-    return rows.repartition("cluster").mapInArrow(write, SCHEDULE)
+    work = partial(
+        schedule_batches,
+        partitions=partitions_per_batch,
+        limit=bytes_per_batch,
+        finish=finish,
+        measured_rate=bandwidth.measured_rate,
+    )
+    return map_sorted_rows(rows, key, work, SCHEDULE)
 
 
 def _throttles(placed: DataFrame, bandwidth: Bandwidth) -> DataFrame:

@@ -14,17 +14,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import LOG_DIR_LISTS, Reassignment
-from spark_assign.spark.arrow_batches import sorted_rows
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.arrow_batches import Row, map_sorted_rows
 from spark_assign.stores.cluster_folders import one_folder
 from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.tables.errors import ConfigError
@@ -39,7 +37,6 @@ CHANGED = (
     *("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes"),
     *LOG_DIR_LISTS,
 )
-Row = dict[str, Any]
 
 
 def tool_files(
@@ -63,14 +60,8 @@ def tool_files(
     missing = (name for name in LOG_DIR_LISTS if name not in changes.columns)
     none = (F.array().cast(PLACEMENT[name].dataType).alias(name) for name in missing)
     changed = changes.where(F.col("previous_replicas").isNotNull()).select("*", *none)
-    schema = to_arrow_schema(TOOL_FILES)
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = sorted_rows(batches, ["cluster", "topic", "partition"])
-        for file in to_tool_files(rows, partitions_per_batch, bytes_per_batch):
-            yield pa.RecordBatch.from_pylist([file], schema)
-
-    return changed.select(*CHANGED).repartition("cluster").mapInArrow(write, TOOL_FILES)
+    write = partial(to_tool_files, partitions=partitions_per_batch, limit=bytes_per_batch)
+    return map_sorted_rows(changed.select(*CHANGED), CHANGED[:3], write, TOOL_FILES)
 
 
 def changes_of_leader_moves(leader_moves: DataFrame) -> DataFrame:

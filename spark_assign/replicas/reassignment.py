@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet, without_removed
@@ -25,7 +24,7 @@ from spark_assign.spark.tagged_pass import gather_tables, run_pass, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import BALANCE, CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES
-from spark_assign.tables.schema_fields import tagged_schema
+from spark_assign.tables.schema_fields import schema, tagged_schema
 
 ROWS_PER_TASK = 250_000
 """Number of facts per Spark task; a cluster is never split."""
@@ -33,26 +32,17 @@ ROWS_PER_TASK = 250_000
 TOLERANCE = 0.1
 """Default deviation of a broker from its even share, as a fraction of the share."""
 
-_IDS = ArrayType(IntegerType())
 LOG_DIR_LISTS = ("previous_log_dirs", "log_dirs", "log_dir_bytes")
 """Columns of `placement` with a list beside the replicas; empty if there is nothing to say."""
 
 _MOVED_PATHS = ("from_log_dirs", "to_log_dirs")
+_PARTITIONS = schema(
+    "topic string, partition int, previous_replicas array<int>, new_replicas array<int>, moved_from array<int>",
+    "moved_to array<int>, reasons array<string>, from_log_dirs array<string>, to_log_dirs array<string>",
+    "previous_log_dirs array<string>, log_dirs array<string>, log_dir_bytes array<long>, bytes long",
+)
 REASSIGNMENT_ROWS = tagged_schema(
-    {"metrics": METRICS, "balance": BALANCE, "rejected": CLUSTER_REJECTED},
-    topic=StringType(),
-    partition=IntegerType(),
-    previous_replicas=_IDS,
-    new_replicas=_IDS,
-    moved_from=_IDS,
-    moved_to=_IDS,
-    reasons=ArrayType(StringType()),
-    from_log_dirs=ArrayType(StringType()),
-    to_log_dirs=ArrayType(StringType()),
-    previous_log_dirs=ArrayType(StringType()),
-    log_dirs=ArrayType(StringType()),
-    log_dir_bytes=ArrayType(LongType()),
-    bytes=LongType(),
+    {kernel.METRICS: METRICS, kernel.BALANCE: BALANCE, kernel.REJECTED: CLUSTER_REJECTED, kernel.PLACEMENT: _PARTITIONS}
 )
 """Schema of the tagged rows (`replicas.kernel.reassign_table`)."""
 

@@ -68,13 +68,31 @@ def _with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (batch for batch in batches if batch.num_rows)
 
 
-def sorted_rows(batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a task, sorted. Sail doesn't keep the order of `sortWithinPartitions`."""
-    received = list(batches)
-    if received:
-        rows = pa.Table.from_batches(received).sort_by([(name, "ascending") for name in key])
-        for batch in rows.to_batches(max_chunksize=10_000):
-            yield from batch.to_pylist()
+Row = dict[str, Any]
+
+
+def map_sorted_rows(
+    table: DataFrame, key: Sequence[str], work: Callable[[Iterator[Row]], Iterable[Row]], schema: StructType
+) -> DataFrame:
+    """Returns the rows that a function makes of the rows of a table.
+
+    Args:
+        table: the table.
+        key: columns by which the function gets the rows of a task, sorted; all of one value of the first column are in
+            one task. Sail doesn't keep the order of `sortWithinPartitions`.
+        work: the function, from rows to rows of any size. It must be picklable.
+        schema: schema of the result.
+    """
+    arrow_schema = to_arrow_schema(schema)
+
+    def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if received := list(batches):
+            rows = pa.Table.from_batches(received).sort_by([(name, "ascending") for name in key])
+            pieces = rows.to_batches(max_chunksize=10_000)
+            for row in work(row for piece in pieces for row in piece.to_pylist()):
+                yield pa.RecordBatch.from_pylist([row], arrow_schema)
+
+    return table.repartition(key[0]).mapInArrow(done, schema)
 
 
 def batches_to_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

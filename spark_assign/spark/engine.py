@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import distributions, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -64,11 +63,6 @@ TABLE_FORMATS = ("delta", "iceberg")
 """Formats that Sail reads and writes, besides parquet, csv, and json."""
 
 _ROWS_PER_FILE_PIECE = 1_000_000
-
-
-def is_available() -> bool:
-    """Checks whether the embedded engine is installed (extra `embedded`). Wheels of it exist for most platforms."""
-    return find_spec("pysail") is not None
 
 
 def embedded_session() -> SparkSession:

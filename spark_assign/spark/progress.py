@@ -38,18 +38,6 @@ class ProgressStep(Protocol):
     def __call__(self, done: int = 1, following: str = "") -> None: ...
 
 
-class Display(Protocol):
-    """Output of progress reports."""
-
-    every_s: float
-
-    def show(self, text: str, done: int, since_s: float) -> None:
-        """Shows the text, the number of completed items, and the elapsed seconds."""
-
-    def end(self) -> None:
-        """Ends the output, after success or failure."""
-
-
 @contextmanager
 def progress(what: str, total: int) -> Iterator[ProgressStep]:
     """Reports progress once the operation has taken `QUIET_S` seconds.
@@ -88,7 +76,7 @@ class Account:
     """Counts completed items and remembers the time of the last report."""
 
     def __init__(
-        self, what: str, total: int, current: str, display: Display, clock: Callable[[], float] = time.monotonic
+        self, what: str, total: int, current: str, display: Lines, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.what, self.total, self.done, self.current = what, total, 0, current
         self.display = display
@@ -140,19 +128,19 @@ def duration(seconds: float) -> str:
 
 
 class Lines:
-    """Progress as lines of a log."""
+    """Progress as lines of a log. A subclass is another display."""
 
     every_s = EVERY_S
 
     def show(self, text: str, done: int, since_s: float) -> None:
-        """Logs a line."""
+        """Shows the text, the number of completed items, and the elapsed seconds; here as a line with the text."""
         log.info("%s", text)
 
     def end(self) -> None:
-        """Does nothing."""
+        """Ends the output, after success or failure."""
 
 
-class _Bar:
+class _Bar(Lines):
     """Progress as a bar on the terminal, by click. A log line replaces the bar, which is then drawn again."""
 
     every_s = 0.0

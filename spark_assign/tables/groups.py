@@ -6,54 +6,24 @@ nulls. The values are checked, not the schema: columns read from Parquet are alw
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructType
 
-from spark_assign.tables.schema_fields import columns, schema
-
-ONLY_IF_GIVEN = {"only_if_given": True}
-"""Metadata of a nullable column that is not added to a table without it."""
+from spark_assign.tables.schema_fields import schema
 
 _GROUP = "cluster string, group_id string"
 _MEMBER = f"{_GROUP}, member_id string"
 _SLICE = "topic string, first int, step int, count int"
 
-
-def _if_given(**types: DataType) -> list[StructField]:
-    return [StructField(name, each, nullable=True, metadata=ONLY_IF_GIVEN) for name, each in types.items()]
-
-
-_TEXTS = ArrayType(StringType())
-
 # --- the Fleet ------------------------------------------------------------------------------------------
 
-TOPICS = StructType(
-    [
-        *columns("cluster string, topic string, partitions int, topic_id string?"),
-        *_if_given(cleanup_policy=StringType()),
-    ]
-)
+TOPICS = schema("cluster string, topic string, partitions int, topic_id string?, cleanup_policy string??")
 """One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it. `cleanup_policy`: setting
 `cleanup.policy` of the topic, as `compact` or `compact,delete`; null if unknown."""
 
-MEMBERS = StructType(
-    [
-        *columns(
-            _MEMBER,
-            "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?, "
-            "user_data_generation_id int?, position int?, process_id string?",
-        ),
-        *_if_given(client_tags=_TEXTS, error_code=IntegerType()),
-    ]
+MEMBERS = schema(
+    _MEMBER,
+    "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?",
+    "user_data_generation_id int?, position int?, process_id string?, client_tags array<string>??, error_code int??",
 )
 """One row per group member. `position`: index of the member in the order in which the coordinator lists the members;
 default: sorted by ID. It matters only if Java's hash order is ambiguous. `process_id`: process of the member, only in
@@ -65,13 +35,12 @@ SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 SUBSCRIPTION_LISTS = schema(_GROUP, "member_ids array<string>, topics array<string>")
 """The same as lists: each of `member_ids` subscribes to each of `topics`. A member can be in several lists."""
 
-_POSITION = _if_given(position=IntegerType())
-OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), *_POSITION])
+OWNED = schema(_MEMBER, "topic string, partition int, position int??")
 """One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
 sorted by topic and partition. Java's sticky assignors before 3.7.1 revoke from the end of this order. `uniform` uses
 the order of the coordinator's maps; default: the order of a target assignment that the coordinator has loaded."""
 
-OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), *_POSITION])
+OWNED_SLICES = schema(_MEMBER, _SLICE, "position int??")
 """One row per slice of owned partitions: `count` partitions `first, first + step, …` of one topic. In share groups,
 members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
 in OWNED, of the first partition of the slice."""
@@ -82,38 +51,25 @@ OWNED_LISTS = schema(
 """The same as lists with an element per slice, usually one row per member. `positions`: as `position` in OWNED_SLICES;
 null: sorted by topic and partition."""
 
-REPLICAS = StructType(
-    [
-        *columns("cluster string, topic string, partition int, replicas array<int>"),
-        *_if_given(leader_id=IntegerType()),
-        *_if_given(adding_replicas=ArrayType(IntegerType()), removing_replicas=ArrayType(IntegerType())),
-        *_if_given(end_offset=LongType(), bytes=LongType()),
-    ]
+REPLICAS = schema(
+    "cluster string, topic string, partition int, replicas array<int>, leader_id int??, adding_replicas array<int>??",
+    "removing_replicas array<int>??, end_offset long??, bytes long??",
 )
 """`replicas`: broker IDs, preferred leader first. `leader_id`: the current leader; null if there is none, or it is
 unknown: then the preferred leader counts. `adding_replicas`, `removing_replicas`: of a partition that is being
 reassigned, the replicas among `replicas` that are still to be copied, and those to be removed; else null.
 `end_offset`: end offset of the partition. `bytes`: size of its log at the leader. Both are null if unknown."""
 
-BROKERS = StructType(
-    [
-        *columns("cluster string, broker_id int, rack_id string?"),
-        *_if_given(cordoned=BooleanType(), offline_log_dirs=IntegerType()),
-    ]
-)
+BROKERS = schema("cluster string, broker_id int, rack_id string?, cordoned boolean??, offline_log_dirs int??")
 """`cordoned`: whether all online log directories of the broker are cordoned (KIP-1066); null if unknown.
 `offline_log_dirs`: number of its log directories that are offline."""
 
-GROUPS = StructType(
-    [
-        *columns(
-            _GROUP,
-            "assignor string?, group_type string?, state string?, leader_library string?, leader_version string?, "
-            "leader_confidence string?, standby_replicas int?, subscription_type string?",
-        ),
-        *_if_given(capacity=DoubleType(), load_bound=DoubleType()),
-        *_if_given(streams_config=_TEXTS, leader_process_id=StringType(), standby_task_order=_TEXTS),
-    ]
+GROUPS = schema(
+    _GROUP,
+    "assignor string?, group_type string?, state string?, leader_library string?, leader_version string?",
+    "leader_confidence string?, standby_replicas int?, subscription_type string?, capacity double??",
+    "load_bound double??, streams_config array<string>??, leader_process_id string??",
+    "standby_task_order array<string>??",
 )
 """One row per group, with values that only the broker or the user knows:
 
@@ -149,11 +105,10 @@ LOADS = schema(
 A row without `group_id` applies to all groups. In a row with `group_id`, every non-null value takes precedence for that
 group."""
 
-SUBTOPOLOGIES = StructType(
-    [
-        *columns(_GROUP, "subtopology string, partitions int?, stateful boolean?"),
-        *_if_given(source_topics=_TEXTS, changelog_topics=_TEXTS),
-    ]
+SUBTOPOLOGIES = schema(
+    _GROUP,
+    "subtopology string, partitions int?, stateful boolean?, source_topics array<string>??",
+    "changelog_topics array<string>??",
 )
 """One row per subtopology of a Streams group. `partitions`: number of its tasks, not used in classic applications.
 `stateful`: has changelog topics; in a classic application, has a store, with or without logging (null: has changelog

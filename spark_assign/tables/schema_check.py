@@ -9,25 +9,13 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    NullType,
-    NumericType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError
-from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, OWN_GROUP_PREFIXES, SCHEMA_VERSION
+from spark_assign.tables.groups import ALTERNATIVES, OWN_GROUP_PREFIXES, SCHEMA_VERSION
+from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def check_version(location: str, version: object) -> None:
@@ -58,7 +46,7 @@ def exact_column(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFrame, list[Fault]]:
+def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
 
     Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast; a
@@ -96,7 +84,7 @@ def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFra
     return df.select(*columns, *(exact_column(name) for name in present if name not in known)), []
 
 
-def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Collection[str] = ()) -> list[Fault]:
+def check_schemas(fleet: Any, schemas: Mapping[str, T.StructType], required: Collection[str] = ()) -> list[Fault]:
     """Gives the tables of a frozen dataclass the columns and types of their schemas, in place; returns the faults.
 
     Rows of groups of Spark's Kafka source (`tables.groups`) are left out.
@@ -121,7 +109,7 @@ def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Colle
     return faults
 
 
-def not_null(table: str, field: StructField, keys: Sequence[str]) -> Column:
+def not_null(table: str, field: T.StructField, keys: Sequence[str]) -> Column:
     """Returns a column that fails the query if a required value is null (`tables.errors.find_row_fault`).
 
     Args:
@@ -139,7 +127,7 @@ def not_null(table: str, field: StructField, keys: Sequence[str]) -> Column:
     return F.when(column.isNull(), F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
 
 
-def with_keys(name: str, table: DataFrame, schema: StructType) -> DataFrame:
+def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     """Returns a table with all columns of its schema, of which a query fails if a required value is null. Raises
     FleetError."""
     checked, faults = check_schema(name, table, schema)
@@ -151,20 +139,20 @@ def with_keys(name: str, table: DataFrame, schema: StructType) -> DataFrame:
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
 
 
-def _fits(have: DataType, want: DataType) -> bool:
+def _fits(have: T.DataType, want: T.DataType) -> bool:
     """Checks whether a column of one type can be read as another: any integer as an integer, any number as a double."""
-    if isinstance(want, IntegerType | LongType):
+    if isinstance(want, T.IntegerType | T.LongType):
         return isinstance(have, _INTEGERS)
-    if isinstance(want, ArrayType):
-        return isinstance(have, ArrayType) and _fits(have.elementType, want.elementType)
-    if isinstance(want, StructType):
+    if isinstance(want, T.ArrayType):
+        return isinstance(have, T.ArrayType) and _fits(have.elementType, want.elementType)
+    if isinstance(want, T.StructType):
         return (
-            isinstance(have, StructType)
+            isinstance(have, T.StructType)
             and have.names == want.names
             and all(_fits(had.dataType, wanted.dataType) for had, wanted in zip(have, want, strict=True))
         )
-    if isinstance(want, DoubleType):
-        return isinstance(have, NumericType | NullType)
-    if isinstance(want, StringType):
-        return isinstance(have, StringType | NullType)
+    if isinstance(want, T.DoubleType):
+        return isinstance(have, T.NumericType | T.NullType)
+    if isinstance(want, T.StringType):
+        return isinstance(have, T.StringType | T.NullType)
     return have == want

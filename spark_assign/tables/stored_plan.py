@@ -22,21 +22,20 @@ KINDS: dict[str, dict[str, StructType]] = {
 
 STORED_PLAN_TABLES = {f"{prefix}{name}": schema for prefix, tables in KINDS.items() for name, schema in tables.items()}
 
-REPORTED_PLAN_TABLES = groups.PLAN_TABLES | {f"{STREAMS}{name}": schema for name, schema in KINDS[STREAMS].items()}
+
+def _with_streams(tables: dict[str, StructType], of_streams: dict[str, StructType]) -> dict[str, StructType]:
+    """Returns tables of consumer groups, and those of Streams groups with the prefix of their names."""
+    return tables | {f"{STREAMS}{name}": schema for name, schema in of_streams.items()}
+
+
+REPORTED_PLAN_TABLES = _with_streams(groups.PLAN_TABLES, streams.PLAN_TABLES)
 """Schemas of the tables that the sections of consumer and Streams groups in a report read."""
 
-STORED_COMPARE_TABLES, STORED_DRIFT_TABLES = (
-    consumer_tables | {f"{STREAMS}{name}": schema for name, schema in streams_tables.items()}
-    for consumer_tables, streams_tables in (
-        (comparison.COMPARE_TABLES, streams.COMPARE_TABLES),
-        (comparison.DRIFT_TABLES, streams.DRIFT_TABLES),
-    )
-)
+STORED_COMPARE_TABLES = _with_streams(comparison.COMPARE_TABLES, streams.COMPARE_TABLES)
+STORED_DRIFT_TABLES = _with_streams(comparison.DRIFT_TABLES, streams.DRIFT_TABLES)
 """Schemas of the tables of a stored comparison and drift; those of Streams groups exist only if such groups do."""
 
-STORED_SIMULATION_TABLES = simulation.SIMULATION_TABLES | {
-    f"{STREAMS}{name}": schema for name, schema in streams.SIMULATION_TABLES.items()
-}
+STORED_SIMULATION_TABLES = _with_streams(simulation.SIMULATION_TABLES, streams.SIMULATION_TABLES)
 """Schemas of the tables of a stored simulation; those of Streams applications exist only if they are simulated."""
 
 TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()

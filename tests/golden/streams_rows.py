@@ -21,7 +21,8 @@ from spark_assign.streams.kernel.task_assignor_api import (
     StreamsMemberSpec,
     TaskId,
 )
-from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
+from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 from tests.frames import dataframe, merged
 from tests.recorded_lines import read_rows
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spark_assign.spark import progress as module
-from spark_assign.spark.progress import Account, duration, progress
+from spark_assign.spark.progress import Account, Lines, duration, progress
 from tests.cases import cases
 
 
@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-class Shown:
+class Shown(Lines):
     """Keeps what is shown."""
 
     every_s = 10.0

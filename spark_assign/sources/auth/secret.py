@@ -22,17 +22,11 @@ class Secret(str):
 
 
 def hidden(text: str, secrets: Iterable[object]) -> str:
-    """Returns the text with every Secret in `secrets`, also inside tuples, replaced by [hidden]; the longest first."""
-    secret_texts = {str.__str__(value) for value in _flat(secrets) if isinstance(value, Secret)}
+    """Returns the text with every Secret in `secrets` replaced by [hidden]; the longest first."""
+    secret_texts = {str.__str__(value) for value in secrets if isinstance(value, Secret)}
     for secret in sorted(secret_texts - {""}, key=len, reverse=True):
         text = text.replace(secret, "[hidden]")
     return text
-
-
-def _flat(values: Iterable[object]) -> Iterable[object]:
-    """Yields the values, with tuples expanded."""
-    for value in values:
-        yield from value if isinstance(value, tuple) else (value,)
 
 
 SECRET_PREFIX = "secret://"

@@ -33,8 +33,16 @@ UNASSIGNED = "UNASSIGNED"
 """AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
 
-@dataclass(frozen=True)
-class Status:
+_TaskNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
+class _Answer(BaseModel):
+    """A part of an answer. Fields that aren't read are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class Status(_Answer):
     """The last written state (RUNNING, FAILED, PAUSED, STOPPED, RESTARTING, UNASSIGNED), and the worker that wrote
     it."""
 
@@ -71,15 +79,6 @@ class RestView:
         return statuses
 
 
-_TaskNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
-
-
-class _Answer(BaseModel):
-    """A part of an answer. Fields that aren't read are ignored."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
 class _Root(_Answer):
     version: str
     kafka_cluster_id: str | None = None
@@ -93,12 +92,7 @@ class _Task(_Answer):
     id: _TaskId
 
 
-class _State(_Answer):
-    state: str
-    worker_id: str
-
-
-class _TaskState(_State):
+class _TaskState(Status):
     id: _TaskNumber
 
 
@@ -108,7 +102,7 @@ class _ConnectorInfo(_Answer):
 
 class _ConnectorStatus(_Answer):
     type: str | None = None
-    connector: _State | None = None
+    connector: Status | None = None
     tasks: Annotated[list[_TaskState], FailFast()] = []
 
 
@@ -155,14 +149,8 @@ def read(http: ConnectHttp) -> RestView:
 
 def _connector(name: str, info: _ConnectorInfo, task_ids: Sequence[_TaskId], status: _ConnectorStatus) -> Connector:
     """Returns a connector from Connect's responses. `status` is empty if the connector has none."""
-    state = status.connector
-    return Connector(
-        name,
-        info.type or status.type,
-        tuple(sorted(task_id.task for task_id in task_ids)),
-        None if state is None else Status(state.state, state.worker_id),
-        {task.id: Status(task.state, task.worker_id) for task in status.tasks},
-    )
+    tasks = tuple(sorted(task_id.task for task_id in task_ids))
+    return Connector(name, info.type or status.type, tasks, status.connector, {task.id: task for task in status.tasks})
 
 
 def _read_connector(http: ConnectHttp, name: str) -> Connector | None:

@@ -19,14 +19,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import errors
-from kafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
-    SaslAuthenticationFailedError,
-    UnsupportedSaslMechanismError,
-)
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest, ListPartitionReassignmentsRequest
@@ -48,7 +40,7 @@ offsets), and maximum number of brokers. Decoded, a response takes many times it
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
 _TURN_S = 5
-_SASL = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
+_SASL = (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)
 _TLS_MESSAGE_PREFIX = "[SSL"
 """The prefix of OpenSSL's messages."""
 _REMEDIES = {
@@ -87,7 +79,7 @@ class ClusterConnection:
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._secrets = [settings.get("secrets", ()), *settings.values()]
+        self._secrets = [*settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
             "receive_message_max_bytes": MAX_RESPONSE_BYTES,
@@ -114,7 +106,7 @@ class ClusterConnection:
         self._hush(known)
         try:
             self._bootstrap(time.monotonic() + timeout_s)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             self.close()
             raise self.failed("no connection", error) from None
         except BaseException:
@@ -145,23 +137,23 @@ class ClusterConnection:
             try:
                 self._manager.bootstrap(min(_TURN_S, max(deadline - time.monotonic(), 1)) * 1000)
                 return
-            except KafkaTimeoutError as error:
+            except errors.KafkaTimeoutError as error:
                 reason = self._manager.run(self._connection_error) or error
                 if isinstance(reason, _SASL) or _TLS_MESSAGE_PREFIX in str(reason) or time.monotonic() > deadline:
                     raise reason from None
 
-    async def _connection_error(self) -> KafkaError | None:
+    async def _connection_error(self) -> errors.KafkaError | None:
         """Returns the error of a connection to the first bootstrap server, or None if it succeeds."""
         node = self._manager.cluster.bootstrap_brokers()[0].node_id
         self._manager.reset_backoff(node)
         try:
             await self._manager.get_connection(node, timeout_ms=_TURN_S * 1000, refresh_metadata_on_err=False)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             return error
         except SparkAssignError:
             raise
         except Exception as error:  # raised by a SASL mechanism, for example for a wrong SCRAM signature
-            return SaslAuthenticationFailedError(f"{type(error).__name__}: {error}")
+            return errors.SaslAuthenticationFailedError(f"{type(error).__name__}: {error}")
         return None
 
     def failed(self, problem: str, error: BaseException) -> SourceError:
@@ -176,8 +168,11 @@ class ClusterConnection:
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def newest(self, request: type) -> int:
-        """Returns the newest version of an API that both sides support."""
-        return int(self._manager.broker_version_data.api_version(request))
+        """Returns the newest version of an API that both sides support; -1 if the brokers don't have the API."""
+        try:
+            return int(self._manager.broker_version_data.api_version(request))
+        except errors.IncompatibleBrokerVersion:
+            return -1
 
     def metadata(self, topics: Collection[str] | None) -> Any:
         """Returns the Metadata response with these topics; None means all topics.
@@ -231,7 +226,7 @@ class ClusterConnection:
         self._manager.received = 0
         try:
             self._manager.run(all_lanes)
-        except KafkaError as error:
+        except errors.KafkaError as error:
             raise self.failed("connection lost", error) from None
         return responses
 
@@ -239,7 +234,7 @@ class ClusterConnection:
         for attempt in range(1, _CONNECT_ATTEMPTS + 1):
             try:
                 return await self._manager.send(request, node_id=broker)
-            except (NodeNotReadyError, KafkaConnectionError):
+            except (errors.NodeNotReadyError, errors.KafkaConnectionError):
                 if attempt == _CONNECT_ATTEMPTS or self._manager.received > MAX_BYTES:
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
@@ -275,7 +270,9 @@ class _CountedSocket:
     def recv(self, size: int) -> bytes:
         """Receives as a socket does. Raises KafkaConnectionError beyond the limit."""
         if self._manager.received > MAX_BYTES:
-            raise KafkaConnectionError(f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests")
+            raise errors.KafkaConnectionError(
+                f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests"
+            )
         data: bytes = self._socket.recv(size)
         self._manager.received += len(data)
         return data
@@ -330,9 +327,7 @@ def missing_permission(connection: ClusterConnection) -> str | None:
     """Returns a text if the user can't describe the cluster, or None if they can, or if the brokers are older than
     2.8.
     """
-    try:
-        connection.newest(DescribeClusterRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(DescribeClusterRequest) < 0:
         return None
     response = connection.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
     if response.error_code == 0 and response.authorized_operations:
@@ -347,9 +342,7 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
     """Returns the brokers that each partition being reassigned gets and loses, as columns of `replicas`. Empty if that
     is unknown.
     """
-    try:
-        connection.newest(ListPartitionReassignmentsRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(ListPartitionReassignmentsRequest) < 0:
         return {}
     request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
     (response,) = connection.send_all([(None, request)])
@@ -367,9 +360,7 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
 
 def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:
     """Returns `cleanup.policy` of each topic whose settings the user may read (DESCRIBE_CONFIGS on the topic)."""
-    try:
-        connection.newest(DescribeConfigsRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(DescribeConfigsRequest) < 0:
         return {}
     found: dict[str, str] = {}
     for names in batches(sorted(topics), _TOPICS_PER_REQUEST):

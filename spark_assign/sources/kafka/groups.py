@@ -121,15 +121,42 @@ def request_per_group(
     progress, such as `described Connect groups`. Returns the values, the errors of the groups without a value, and the
     time of each group's response (`time.monotonic`).
     """
-    answered_s: dict[str, float] = {}
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
+    answered_s: dict[str, float] = {}
+
+    def send_once(groups: Collection[ListedGroup]) -> Iterator[tuple[str, Any]]:
+        """Sends one round of requests and yields pairs (group_id, value or exception)."""
+        by_broker: dict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            by_broker[group.broker].append(group.group_id)
+        batch_ids = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
+        with progress(activity, len(groups)) as step:
+
+            def answered(position: int) -> None:
+                ids = batch_ids[position][1]
+                answered_s.update(dict.fromkeys(ids, time.monotonic()))
+                step(len(ids))
+
+            responses = connection.send_all([(broker, request(ids)) for broker, ids in batch_ids], answered)
+        if groups:
+            report(f"{activity}: {len(groups)} of {len(groups)} groups")
+        for (_, ids), response in zip(batch_ids, responses, strict=True):
+            if isinstance(response, Exception):
+                yield from ((group_id, response) for group_id in ids)
+                continue
+            try:
+                found = dict(read(ids, response))
+            except (TypeError, ValueError, AttributeError) as error:  # such as null for a list
+                found = dict.fromkeys(ids, WireError(f"malformed response of the broker: {error}"))
+            # A group that the broker leaves out isn't empty, but unknown.
+            missing = WireError("the response of the broker lacks the group")
+            yield from ((group_id, found.get(group_id, missing)) for group_id in ids)
+
     pending = dict(groups)
     for attempt in range(1, ATTEMPTS + 1):
         retriable = []
-        for group_id, value in _request_once(
-            connection, pending.values(), request, read, batch, activity, report, answered_s
-        ):
+        for group_id, value in send_once(pending.values()):
             if not isinstance(value, Exception):
                 values[group_id] = value
                 faults.pop(group_id, None)
@@ -147,44 +174,6 @@ def request_per_group(
             break
         pending = {group_id: relisted[group_id] for group_id in retriable if group_id in relisted}
     return values, faults, answered_s
-
-
-def _request_once(
-    connection: ClusterConnection,
-    groups: Collection[ListedGroup],
-    request: Callable[[Sequence[str]], Any],
-    read: Callable[[Sequence[str], Any], Iterable[tuple[str, Any]]],
-    batch: int,
-    activity: str,
-    report: Progress,
-    answered_s: dict[str, float],
-) -> Iterator[tuple[str, Any]]:
-    """Sends one round of requests and yields pairs (group_id, value or exception)."""
-    by_broker: dict[int, list[str]] = defaultdict(list)
-    for group in groups:
-        by_broker[group.broker].append(group.group_id)
-    batch_ids = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
-    with progress(activity, len(groups)) as step:
-
-        def answered(position: int) -> None:
-            ids = batch_ids[position][1]
-            answered_s.update(dict.fromkeys(ids, time.monotonic()))
-            step(len(ids))
-
-        responses = connection.send_all([(broker, request(ids)) for broker, ids in batch_ids], answered)
-    if groups:
-        report(f"{activity}: {len(groups)} of {len(groups)} groups")
-    for (_, ids), response in zip(batch_ids, responses, strict=True):
-        if isinstance(response, Exception):
-            yield from ((group_id, response) for group_id in ids)
-            continue
-        try:
-            values = dict(read(ids, response))
-        except (TypeError, ValueError, AttributeError) as error:  # such as null for a list
-            values = dict.fromkeys(ids, WireError(f"malformed response of the broker: {error}"))
-        # A group that the broker leaves out isn't empty, but unknown.
-        missing = WireError("the response of the broker lacks the group")
-        yield from ((group_id, values.get(group_id, missing)) for group_id in ids)
 
 
 def describe_groups(

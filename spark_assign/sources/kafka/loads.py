@@ -263,9 +263,7 @@ def read_sizes(
     sizes, from older brokers even without an error. This is reported as progress and isn't an error: only the column
     bytes is missing first.
     """
-    try:
-        connection.newest(DescribeLogDirsRequest)
-    except errors.IncompatibleBrokerVersion:
+    if connection.newest(DescribeLogDirsRequest) < 0:
         report("bytes are not known: the brokers have no DescribeLogDirs")
         return {}
     by_broker: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -303,12 +301,10 @@ def log_dir_states(
     """
     if rows is not None:
         rows.rows |= {"log_dirs": [], "log_dir_replicas": []}
-    try:
-        knows_cordoned = connection.newest(DescribeLogDirsRequest) >= _CORDONED_VERSION
-    except errors.IncompatibleBrokerVersion:
+    if (version := connection.newest(DescribeLogDirsRequest)) < 0:
         report("log directories are not known: the brokers have no DescribeLogDirs")
         return {}
-    brokers = connection.brokers()
+    knows_cordoned, brokers = version >= _CORDONED_VERSION, connection.brokers()
     topics: list[Any] | None = [] if rows is None else None
     responses = connection.send_all([(broker, DescribeLogDirsRequest(topics=topics)) for broker in brokers])
     states = {}

@@ -13,21 +13,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from kafka import errors
-from kafka.errors import BrokerResponseError
 from kafka.protocol.consumer import FetchRequest
 
 from spark_assign.history.kernel.log_segments import read_fetched
 from spark_assign.history.records import TOPIC
 from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.sources.kafka.connection import ClusterConnection
-from spark_assign.sources.kafka.offsets import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    leaders_of,
-    offsets_at,
-)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
 
@@ -123,7 +115,7 @@ def _leaders(connection: ClusterConnection) -> dict[tuple[str, int], int]:
         if isinstance(error, errors.UnknownTopicOrPartitionError):
             raise connection.failed(f"there is no topic {TOPIC}: no group has ever joined or committed", error)
         _check_retriable(connection, error, 0)
-    return leaders_of([topic])
+    return kafka_offsets.leaders_of([topic])
 
 
 def _bounds(
@@ -131,8 +123,9 @@ def _bounds(
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Returns the first offset and the last stable offset of each partition. Raises SourceError if one is unknown."""
     bounds = []
-    for timestamp, isolation_level in ((EARLIEST, READ_UNCOMMITTED), (LATEST, READ_COMMITTED)):
-        found = offsets_at(connection, leaders, leaders, lambda _: None, timestamp, isolation_level)
+    begin = kafka_offsets.EARLIEST, kafka_offsets.READ_UNCOMMITTED
+    for bound in (begin, (kafka_offsets.LATEST, kafka_offsets.READ_COMMITTED)):
+        found = kafka_offsets.offsets_at(connection, leaders, leaders, lambda _: None, *bound)
         if missing := sorted(partition for _, partition in leaders.keys() - found.keys()):
             raise connection.failed(f"partitions of {TOPIC} without a leader: {missing}", TimeoutError())
         bounds.append({partition: at.offset for (_, partition), at in sorted(found.items())})
@@ -199,7 +192,7 @@ def _request(positions: Mapping[int, int], max_bytes: int) -> Any:
         max_wait_ms=_MAX_WAIT_MS,
         min_bytes=1,
         max_bytes=max_bytes,
-        isolation_level=READ_COMMITTED,
+        isolation_level=kafka_offsets.READ_COMMITTED,
         topics=[topic_of(topic=TOPIC, partitions=partitions)],
         min_version=_MIN_VERSION,
         max_version=_MAX_VERSION,
@@ -208,7 +201,7 @@ def _request(positions: Mapping[int, int], max_bytes: int) -> Any:
 
 def _check_retriable(connection: ClusterConnection, problem: Exception, failures: int) -> None:
     """Raises SourceError for a problem that doesn't pass, or hasn't passed for `ATTEMPTS` requests."""
-    is_final = isinstance(problem, BrokerResponseError) and not (
+    is_final = isinstance(problem, errors.BrokerResponseError) and not (
         problem.retriable or isinstance(problem, errors.CorruptRecordError)
     )
     if isinstance(problem, errors.TopicAuthorizationFailedError):
