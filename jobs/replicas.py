@@ -25,7 +25,6 @@ from spark_assign.cli.cluster_changes import (
 from spark_assign.cli.job import Commands, Job, Options, Rule, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
-    REPEATABLE,
     ListType,
     compose_options,
     exit_codes,
@@ -91,6 +90,22 @@ CONDITIONS = {
 
 
 @dataclass(frozen=True)
+class Given:
+    """What some commands are given.
+
+    Attributes:
+        algorithm: Kafka's class: StripedReplicaPlacer of Kafka 4 (striped), or AdminUtils up to 3.9 (adminutils).
+        min_replicas: minimum number of replicas of a partition.
+        reassignment: reassignment of another tool: JSON of kafka-reassign-partitions.sh (also the output of
+            --generate), of topicmappr, or of Cruise Control.
+    """
+
+    algorithm: Annotated[str, Param(choices=ALGORITHMS)] = "striped"
+    min_replicas: Annotated[int, Param()] = 1
+    reassignment: Annotated[tuple[str, ...], Param(metavar="FILE")] = ()
+
+
+@dataclass(frozen=True)
 class Batches:
     """Batches of a reassignment.
 
@@ -118,13 +133,7 @@ BATCH_USAGE = (
 )
 """Which of them go together."""
 
-REASSIGNMENT = click.option(
-    "--reassignment",
-    metavar="FILE",
-    multiple=True,
-    help="Reassignment of another tool: JSON of kafka-reassign-partitions.sh (also the output of --generate), of "
-    f"topicmappr, or of Cruise Control.{REPEATABLE}",
-)
+REASSIGNMENT = parameter_options(Given, "reassignment")
 REASSIGNMENT_OPTIONS = compose_options(
     REASSIGNMENT, click.option("--cluster", metavar="GLOB", default="*", help="Cluster of --reassignment.")
 )
@@ -167,13 +176,7 @@ def _command(name: str, what: str, *usage: Rule) -> Callable[[Callable[[Options]
 
 
 @_command("place", "Place the replicas of new topics and partitions. Reads the tables requests and brokers.")
-@click.option(
-    "--algorithm",
-    type=click.Choice(ALGORITHMS),
-    default="striped",
-    help="Kafka's class: StripedReplicaPlacer of Kafka 4 (striped), or AdminUtils up to 3.9 (adminutils; default: "
-    "striped).",
-)
+@parameter_options(Given, "algorithm", defaults=True)
 def placing(options: Options) -> int:
     """Places the replicas of requests."""
     spark = spark_session("replicas place", options)
@@ -190,9 +193,7 @@ def placing(options: Options) -> int:
     "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.",
     "--plan excludes --reassignment: one is a stored run, the other a file",
 )
-@click.option(
-    "--min-replicas", metavar="N", type=int, default=1, help="Minimum number of replicas of a partition (default: 1)."
-)
+@parameter_options(Given, "min_replicas", defaults=True)
 @stored_run(
     "--plan",
     "Stored run of replicas reassign: also find the partitions that it changes and that have other replicas now.",

@@ -253,16 +253,12 @@ def named_values(
     return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
-_WRITTEN = ("--output", "--fleet-dir")
-"""Options that name a folder to write."""
-
-
 def location_option(
     flag: str, help: str, *, type: LocationType | None = None, metavar: str = "LOCATION", **more: Any
 ) -> Decorator:
     """Returns an option whose value is a location. `type`: how it is checked, by default as one to read or to write."""
     by_place = (INPUT_FILES, OUTPUT_FILES) if metavar in ("DIR", "FILE") else (INPUT, OUTPUT)
-    type = type or by_place[flag in _WRITTEN]
+    type = type or by_place[flag == "--output"]
     return click.option(flag, type=type, metavar=metavar, help=help, **more)
 
 
@@ -338,23 +334,6 @@ def output_options(
         click.option("--output-format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
-    )
-
-
-def snapshot_output_options(formats: Sequence[str]) -> Decorator:
-    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot."""
-    prefix = "Catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are replaced."
-    return compose_options(
-        location_option(
-            "--fleet-dir", "Folder of the fleet. Only the folder of this cluster is replaced.", metavar="DIR"
-        ),
-        click.option("--table-prefix", type=OUTPUT, metavar="CATALOG.SCHEMA", help=prefix),
-        click.option(
-            "--output-format",
-            type=click.Choice(formats),
-            default="parquet",
-            help="Format of the files in --fleet-dir (default: parquet).",
-        ),
     )
 
 
