@@ -30,7 +30,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType, require_format
+from spark_assign.cli.locations import FORMAT, INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -298,23 +298,6 @@ def format_options(files: str = "files") -> Decorator:
         click.option("--format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--option", "K=V", "Reader option of Spark."),
     )
-
-
-class FormatType(click.types.StringParamType):
-    """A format of tables, which the engine must have."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Checks a format."""
-        try:
-            require_format(value)
-        except ConfigError as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-
-FORMAT = FormatType()
 
 
 def output_options(
