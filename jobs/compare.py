@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, compare
 from spark_assign.cli.job import MARKDOWN, Options, job
-from spark_assign.cli.job_names import check_assignors
 from spark_assign.cli.job_tables import on_fleet, store_or_cache_all
 from spark_assign.cli.options import (
     PAUSE_TIMES,
@@ -33,6 +32,7 @@ from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.comparison.declared_changes import DeclaredChange, compare_affected, resolve
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
+from spark_assign.groups.registry import find_assignor
 from spark_assign.report.declared_changes import Review, read_brokers, read_groups, review_markdown
 from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
@@ -99,7 +99,8 @@ class Compared:
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
     # Errors come before Spark starts.
-    check_assignors(options.assignors or ())
+    for name in options.assignors or ():
+        find_assignor(name)
     Settings(**given_parameters(options, Settings))
     if options.changes:
         return _main_of_changes(options)
