@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -204,10 +204,8 @@ def write_chart(chart: Chart, path: str) -> None:
 
 def _render_svg(chart: Chart) -> str:
     """Returns a chart as SVG in the style of the reports, with at most two decimals."""
-    try:
+    with needs_extra("drawing needs vl-convert-python", "report"):
         import vl_convert
-    except ImportError as error:
-        raise missing_extra("drawing needs vl-convert-python", "report") from error
     quiet, text = color("quiet"), color("text")
     config = {
         "background": "transparent",

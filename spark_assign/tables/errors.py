@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -78,6 +79,15 @@ def missing_extra(need: str, extra: str) -> ConfigError:
     set_up = "./spark-assign --set-up embedded" if is_embedded else "./spark-submit.sh --set-up spark"
     remedy = f"run {set_up},{extra} in a clone, or pip install '.[{extra}]' elsewhere"
     return ConfigError(f"{need}, which isn't installed: {remedy}")
+
+
+@contextmanager
+def needs_extra(need: str, name: str) -> Iterator[None]:
+    """Makes an import that fails in this context the error that `missing_extra` returns."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing_extra(need, name) from error
 
 
 _ENGINE_FAILURE = re.compile(
