@@ -3,7 +3,6 @@ groups are compared with and without their standbys."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -161,4 +160,4 @@ def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatI
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,7 +5,6 @@ With --loads, report the load of partitions: the busiest partitions, and how lon
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import click
@@ -183,4 +182,4 @@ def _write(options: Options, drifts: Sequence[Drift | StreamsDrift]) -> list[Dri
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

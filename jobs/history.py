@@ -388,4 +388,4 @@ def _sample() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

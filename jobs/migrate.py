@@ -6,7 +6,6 @@ to-cooperative switches one group from eager to cooperative.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
@@ -150,4 +149,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -380,4 +380,4 @@ def _inputs(options: Options) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -435,4 +435,4 @@ def _failed(options: Options, found: DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -246,4 +245,4 @@ def named(given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

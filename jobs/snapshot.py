@@ -343,4 +343,4 @@ def _connect_snapshot(options: Options) -> Snapshot:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
