@@ -26,7 +26,6 @@ from spark_assign.spark.progress import progress
 from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
 from spark_assign.tables.groups import GROUP_KEY
 
-_DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
 _STEP_SUMS = (
@@ -136,7 +135,7 @@ VIEWS = (PLANNED, COMPARED, SIMULATED, views.REJECTED)
 
 
 @progress("planning share groups", 1)
-def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_share_plan(plan: SharePlan, limit: int) -> str:
     """Returns the summary. Reads at most a screenful of rows.
 
     Args:
@@ -157,7 +156,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
 
 
 @progress("planning streams groups", 1)
-def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_plan(plan: StreamsPlan, limit: int) -> str:
     """Returns the summary. Reads at most a screenful of rows.
 
     Args:
@@ -197,7 +196,7 @@ def idle_note(row: Row) -> str | None:
 
 
 @progress("simulating Streams applications", 1)
-def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_simulation(simulation: StreamsSimulation, limit: int) -> str:
     """Returns the costs of the applications over all events, and the events of the first one. Reads at most a screenful
     of rows.
 
@@ -214,7 +213,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
 
 
 @progress("comparing streams groups", 1)
-def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_comparison(comparison: StreamsComparison, limit: int) -> str:
     """Returns a table per what-if change. Reads at most a screenful of rows of each.
 
     Args:
@@ -230,7 +229,7 @@ def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DE
 
 
 @progress("looking for drift of streams groups", 1)
-def summarize_streams_drift(drift: StreamsDrift, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_drift(drift: StreamsDrift, limit: int) -> str:
     """Returns the totals, and the groups with most tasks that changed owners. Reads at most a screenful of rows.
 
     Args:
