@@ -23,6 +23,7 @@ from spark_assign.cli.options import (
     input_options,
     is_sample,
     leader_client_option,
+    library_and_release,
     named_values,
     openmetrics_option,
     output_options,
@@ -118,7 +119,7 @@ def check_usage(options: Options) -> None:
             if name != CONFIGURED:
                 find_assignor(name)
         for client in (options.leader_client or {}).values():
-            require_client(*_library_and_version(client))
+            require_client(*library_and_release(client))
     if options.explain:
         topic, _, partition = options.explain[1].rpartition("-")
         if not topic or not partition.isdecimal():
@@ -180,11 +181,6 @@ def _choice(options: Options) -> str | dict[str, str]:
     return {**patterns, "*": assignor} if patterns else assignor
 
 
-def _library_and_version(client: str) -> tuple[str, str | None]:
-    library, _, version = client.partition("@")
-    return library, version or None
-
-
 def _run(options: Options, spark: SparkSession) -> int:
     # Imported after the checks, so that a wrong option is reported at once.
     from spark_assign import plan
@@ -207,7 +203,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     if fleet is not None:
         fleet = select_groups(spark, fleet, options)
         for glob, client in reversed((options.leader_client or {}).items()):  # the first matching pattern wins
-            fleet = fleet.with_leader_client(*_library_and_version(client), group_id=glob)
+            fleet = fleet.with_leader_client(*library_and_release(client), group_id=glob)
         for change in _changes(options):
             fleet = change.apply(fleet)
     if clusters is not None:

@@ -408,6 +408,12 @@ def leader_client_option() -> Decorator:
     return named_values("--leader-client", "GLOB=LIB[@V]", help, keys=keys)
 
 
+def library_and_release(client: str) -> tuple[str, str | None]:
+    """Returns the library and the release, if there is one, of a value of `--leader-client`."""
+    library, _, release = client.partition("@")
+    return library, release or None
+
+
 PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
 """Times of `simulation.Settings` that the estimate of paused_partition_seconds depends on."""
 
