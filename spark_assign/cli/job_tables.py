@@ -106,6 +106,7 @@ def store_run(
     schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
     found: str | Callable[[ReadTable], bool] | None = None,
+    prints: bool = True,
 ) -> None:
     """Writes tables as one run (`--output`, `--run-id`, `--output-format`, `--output-option`).
 
@@ -115,6 +116,7 @@ def store_run(
         schemas: schemas by name.
         inputs: inputs for the manifest.
         found: condition for exit code 1 (`Outcome.of_run`).
+        prints: whether to print where the run is.
     """
     manifest = write_run(
         tables,
@@ -127,7 +129,8 @@ def store_run(
         outcome=options.outcome.of_run(found),
     )
     options.outcome.wrote(manifest, options.output)
-    print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
+    if prints:
+        print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
 
 
 def store_and_read(
@@ -137,9 +140,10 @@ def store_and_read(
     schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
     found: str | Callable[[ReadTable], bool] | None = None,
+    prints: bool = True,
 ) -> Mapping[str, DataFrame]:
     """Writes tables as `store_run` does, and returns them as they are stored."""
-    store_run(options, tables, schemas=schemas, inputs=inputs, found=found)
+    store_run(options, tables, schemas=schemas, inputs=inputs, found=found, prints=prints)
     spark = next(iter(tables.values())).sparkSession
     return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
