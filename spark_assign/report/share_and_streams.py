@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number
+from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number, whole
 from spark_assign.report.listed_groups import (
     any_of,
     collected,
@@ -35,10 +35,6 @@ _STEP_SUMS = (
 """Columns of `tables.streams.STEPS` that are summed over the events of an application."""
 
 
-def _whole(value: float | None) -> str:
-    return number(None if value is None else round(value))
-
-
 def _caught_up(row: Row) -> str:
     return "never" if row.get("never_caught_up") else duration(row["caught_up_seconds"])
 
@@ -60,7 +56,7 @@ _FOLLOWED = "probing_rebalances"
 """Column that only classic applications with a restore rate have."""
 _CAUGHT_UP = Column("caught up after", _caught_up, True, needs=_FOLLOWED)
 _RESTORED = figure("restored", "restored_bytes", format_bytes)
-_STOPPED = figure("stopped task-seconds", "stopped_task_seconds", _whole)
+_STOPPED = figure("stopped task-seconds", "stopped_task_seconds", whole)
 _TIMES = (_CAUGHT_UP, _RESTORED, _STOPPED)
 _COSTS = ("rebalances moved=moved_active without_state=moved_without_state", _STOPPED, _RESTORED, "never_caught_up")
 
