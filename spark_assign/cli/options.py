@@ -186,6 +186,21 @@ def compose_options(*options: Decorator) -> Decorator:
     return decorate
 
 
+def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
+    """Converts the NAME=VALUE values of a flag to a dict; None stays None.
+
+    Raises:
+        ConfigError: a value has no `=`.
+    """
+    for value in values or []:
+        if "=" not in value:
+            raise ConfigError(f"{flag} {value}: expected NAME=VALUE")
+    named: dict[str, str] = {}
+    for name, _, value in (value.partition("=") for value in values or []):
+        named.setdefault(name, value)  # of patterns, the first match wins
+    return None if values is None else named
+
+
 class NamedOption(click.Option):
     """A repeatable option with NAME=VALUE values.
 
@@ -223,13 +238,9 @@ def named_values(
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Any] | None:
         if "GLOB" in metavar and ctx.get_parameter_source(flag[2:].replace("-", "_")) is ParameterSource.COMMANDLINE:
             values = [*values, *(ctx.default_map or {}).get(str(param.name), ())]
-        named: dict[str, str] = {}
         try:
-            for name, equals, text in (value.partition("=") for value in values):
-                if not equals and not for_all:
-                    raise ConfigError(f"{flag} {name}: expected NAME=VALUE")
-                name, text = (name, text) if equals else ("*", name)
-                named.setdefault(name, text)  # of patterns, the first match wins
+            values = [f"*={value}" if for_all and "=" not in value else value for value in values]
+            named = pairs(flag, values) or {}
             if unknown := [name for name in named if names and name not in names]:
                 from spark_assign.cli.settings_errors import did_you_mean  # needs pydantic
 
