@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, compare
 from spark_assign.cli.job import MARKDOWN, Options, job
+from spark_assign.cli.job_names import check_assignors
 from spark_assign.cli.job_tables import on_fleet, store_or_cache_all
 from spark_assign.cli.options import (
     PAUSE_TIMES,
@@ -31,7 +32,6 @@ from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.comparison.declared_changes import DeclaredChange, compare_affected, resolve
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
-from spark_assign.groups.registry import find_assignor
 from spark_assign.report.declared_changes import Review, read_brokers, read_groups, review_markdown
 from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
@@ -98,8 +98,7 @@ class Compared:
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
     # Errors come before Spark starts.
-    for name in options.assignors or ():
-        find_assignor(name)
+    check_assignors(options.assignors or ())
     Settings(**given_parameters(options, Settings))
     if options.changes:
         return _main_of_changes(options)

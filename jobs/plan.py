@@ -111,13 +111,11 @@ def check_usage(options: Options) -> None:
     _location(options)
     if options.what_if or options.assignor != CONFIGURED or options.group_assignor or options.leader_client:
         # These take longer to import than to check.
+        from spark_assign.cli.job_names import check_assignors
         from spark_assign.comparison.what_if import require_client
-        from spark_assign.groups.registry import find_assignor
 
         _changes(options)
-        for name in (options.assignor, *(options.group_assignor or {}).values()):
-            if name != CONFIGURED:
-                find_assignor(name)
+        check_assignors([options.assignor, *(options.group_assignor or {}).values()], or_configured=True)
         for client in (options.leader_client or {}).values():
             require_client(*library_and_release(client))
     if options.explain:
