@@ -76,9 +76,8 @@ def missing_extra(need: str, extra: str) -> ConfigError:
         extra: the extra of spark_assign that has the package.
     """
     is_embedded = os.environ.get("SPARK_ASSIGN_ENGINE") == "embedded"  # an environment without Spark
-    set_up = "./spark-assign --set-up embedded" if is_embedded else "./spark-submit.sh --set-up spark"
-    remedy = f"run {set_up},{extra} in a clone, or pip install '.[{extra}]' elsewhere"
-    return ConfigError(f"{need}, which isn't installed: {remedy}")
+    do = "run ./spark-assign --set-up embedded" if is_embedded else "run ./spark-submit.sh --set-up spark"
+    return ConfigError(f"{need}, which isn't installed: {do},{extra} in a clone, or pip install '.[{extra}]' elsewhere")
 
 
 @contextmanager
