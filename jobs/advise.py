@@ -5,7 +5,6 @@ The commands compute one part in detail.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from spark_assign.cli.advice_modes import PARTS, Mode, all_advice
@@ -44,4 +43,4 @@ main = _job(all_advice, [_job(mode) for mode in PARTS])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

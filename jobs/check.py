@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, store_run, stored_history, stored_plan
@@ -88,7 +87,8 @@ def main(options: Options) -> int:
     if options.plan:
         plan = stored_plan(spark, options.plan, STORED_PLAN_TABLES)
         name_clusters_of(*plan.tables.values())
-        drifted = _drifted_groups(options, spark)
+        if options.drift:
+            drifted = read_run(spark, *split_run_id(options.drift), schemas=STORED_DRIFT_TABLES).tables["groups"]
         of_plan = {name: getattr(thresholds, name) for name in OF_PLANS}
         found.append(alerts(rejected_of_all_kinds(plan.tables), drifted, **of_plan))
         of_streams = given_parameters(options, AlertLimits, *OF_STREAMS)
@@ -130,12 +130,5 @@ def main(options: Options) -> int:
     return int(options.fail_on == "alerts" and total > 0)
 
 
-def _drifted_groups(options: Options, spark: SparkSession) -> DataFrame | None:
-    if not options.drift:
-        return None
-    location, run_id = split_run_id(options.drift)
-    return read_run(spark, location, run_id, schemas=STORED_DRIFT_TABLES).tables["groups"]
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,11 +3,11 @@ groups are compared with and without their standbys."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
 import click
 from pyspark.sql import functions as F
@@ -41,9 +41,9 @@ from spark_assign.stores.locations import is_path
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams import compare_streams
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param
 from spark_assign.tables.streams import StreamsParams
 
-ASSIGNORS = "the assignors of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
 group; leave-members:MEMBERS: members leave, as if their host failed; partitions:TOPICS:COUNT or
 partitions:TOPICS:xFACTOR.
@@ -51,7 +51,22 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
 --what-if 'host down=leave-members:consumer-10.2.*'."""
 
 
-FAIL_ON = "Exit with code 1 if groups are rejected or, with --changes, if groups rebalance or there are risks."
+@dataclass(frozen=True)
+class Compared:
+    """What is compared.
+
+    Attributes:
+        assignors: assignors to compare, for all groups (default: the assignors of the group's protocol: Kafka's
+            client-side assignors, or uniform and server-range).
+        what_if: change to apply before comparing, for example leave:payments-*:1. See below for the syntax.
+        changes_map: with --changes: TOML file with the groups of consumers, and the names of clusters.
+        fail_on: exit with code 1 if groups are rejected or, with --changes, if groups rebalance or there are risks.
+    """
+
+    assignors: Annotated[Any, Param(kind=ListType(click.STRING), metavar="A,B,…")] = None
+    what_if: Annotated[tuple[str, ...], Param(metavar="CHANGE")] = ()
+    changes_map: Annotated[str | None, Param(metavar="FILE")] = None
+    fail_on: Annotated[str | None, Param(choices=("rejected", "rebalances", "risks"))] = None
 
 
 @job(
@@ -66,18 +81,7 @@ FAIL_ON = "Exit with code 1 if groups are rejected or, with --changes, if groups
 )
 @input_options()
 @group_filter_options()
-@click.option(
-    "--assignors",
-    metavar="A,B,…",
-    type=ListType(click.STRING),
-    help=f"Assignors to compare, for all groups (default: {ASSIGNORS}).",
-)
-@click.option(
-    "--what-if",
-    metavar="CHANGE",
-    multiple=True,
-    help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
-)
+@parameter_options(Compared, "assignors", "what_if")
 @click.option(
     "--changes",
     metavar="OLD NEW",
@@ -85,15 +89,11 @@ FAIL_ON = "Exit with code 1 if groups are rejected or, with --changes, if groups
     help="Two versions of a file or folder with Kubernetes manifests, the JSON of terraform show, or client "
     "properties. What differs is the change (docs/pull-request.md).",
 )
-@click.option(
-    "--changes-map",
-    metavar="FILE",
-    help="With --changes: TOML file with the groups of consumers, and the names of clusters.",
-)
+@parameter_options(Compared, "changes_map")
 @parameter_options(StreamsParams)
 @parameter_options(Settings, *PAUSE_TIMES)
 @output_options()
-@click.option("--fail-on", type=click.Choice(["rejected", "rebalances", "risks"]), help=FAIL_ON)
+@parameter_options(Compared, "fail_on")
 @top("groups in the summary of each change")
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
@@ -159,4 +159,4 @@ def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatI
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -259,4 +259,4 @@ def _airflow() -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

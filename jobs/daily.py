@@ -7,7 +7,6 @@ again on the same day: only that step and those that need its result are repeate
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -427,4 +426,4 @@ def _write_metrics(day: Path, rows: DailyRows) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,15 +5,14 @@ With --loads, report the load of partitions: the busiest partitions, and how lon
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_and_read
+from spark_assign.cli.job_tables import store_all, store_and_read
 from spark_assign.cli.locations import LocationType, require_input
 from spark_assign.cli.options import (
     RUN,
@@ -110,11 +109,18 @@ def main(options: Options) -> int:
     found: list[Drift | StreamsDrift] = [drift.with_tagged_rows(cached(drift.tagged_rows()))]
     if of_streams is not None:
         found.append(of_streams.with_tables({**of_streams.tables, "groups": cached(of_streams.groups)}))
+    names = [f"{each.prefix}{name}" for each in found for name in ("groups", "topics") if name in each.schemas]
+
+    def has_changes(read: Callable[[str], DataFrame]) -> bool:
+        return any(not read(name).where("change <> 'unchanged'").isEmpty() for name in names)
+
     if options.output:
-        found = _write(options, found)
+        inputs = {"before": options.before, "after": options.after}
+        found = store_all(options, found, inputs, has_changes if options.fail_on else None)
     print(f"From {options.before or 'no earlier run'} to {options.after}")
     print("\n\n".join(summary(each, options.top) for each in found), flush=True)
-    return int(options.fail_on == "changes" and any(map(_has_changes, found)))
+    tables = {name: table for each in found for name, table in each.with_prefix(each.tables).items()}
+    return int(options.fail_on == "changes" and has_changes(tables.__getitem__))
 
 
 def _loads(options: Options, spark: SparkSession) -> DataFrame:
@@ -144,12 +150,6 @@ def _stored_loads(options: Options, spark: SparkSession) -> DataFrame:
     return store_and_read(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)["loads"]
 
 
-def _has_changes(drift: Drift | StreamsDrift) -> bool:
-    if not drift.groups.where("change <> 'unchanged'").isEmpty():
-        return True
-    return isinstance(drift, Drift) and not drift.topics.isEmpty()
-
-
 def _read_state(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
     place, run_id = split_run_id(text)
     if run_id is not None:
@@ -165,22 +165,5 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
     return None if before is None else f"{place}@{before}"
 
 
-def _write(options: Options, drifts: Sequence[Drift | StreamsDrift]) -> list[Drift | StreamsDrift]:
-    """Returns the drifts, with their tables written and read back."""
-    schemas = {name: schema for each in drifts for name, schema in each.with_prefix(each.schemas).items()}
-
-    def with_stored(read: Callable[[str], DataFrame]) -> list[Drift | StreamsDrift]:
-        return [each.with_tables({name: read(f"{each.prefix}{name}") for name in each.schemas}) for each in drifts]
-
-    stored = store_and_read(
-        options,
-        {name: table for each in drifts for name, table in each.with_prefix(each.tables).items()},
-        schemas=schemas,
-        inputs={"before": options.before, "after": options.after},
-        found=(lambda read: any(map(_has_changes, with_stored(read)))) if options.fail_on else None,
-    )
-    return with_stored(stored.__getitem__)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

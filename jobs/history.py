@@ -24,9 +24,8 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
-from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES
+from spark_assign.cli.locations import FORMAT, INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
-    FORMAT,
     details,
     exit_codes,
     flag_of,
@@ -279,8 +278,7 @@ def _copy(options: Options, folder: str) -> int:
         _cluster(options, properties),
         Path(str(local_path(folder))),
         properties=properties,
-        without_hosts=options.without_hosts,
-        without_metadata=options.without_metadata,
+        **given_parameters(options, Redaction),
         report=lambda text: print(visible(f"history: {text}", also="\n"), file=sys.stderr),
     )
 
@@ -298,7 +296,7 @@ def _records(spark: SparkSession, options: Options, fetched: str | None) -> Data
     else:
         tables = (_stored_records(spark, name, options) for name in options.records)
         records = reduce(DataFrame.unionAll, (records_of(table, options.cluster_name) for table in tables))
-    return redact_records(records, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
+    return redact_records(records, **given_parameters(options, Redaction))
 
 
 def _stored_records(spark: SparkSession, location: str, options: Options) -> DataFrame:
@@ -357,8 +355,7 @@ def _follow_by_stream(options: Options) -> int:
         checkpoint=options.checkpoint,
         table_format=options.records_format,
         interval=f"{options.interval} milliseconds" if options.interval else None,
-        without_hosts=options.without_hosts,
-        without_metadata=options.without_metadata,
+        **given_parameters(options, Redaction),
     )
     return sum(batch["numInputRows"] for batch in to_its_end(start).recentProgress)
 
@@ -389,4 +386,4 @@ def _sample() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,7 +6,6 @@ to-cooperative switches one group from eager to cooperative.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
@@ -27,6 +26,7 @@ from spark_assign.cli.options import (
     given_parameters,
     input_options,
     leader_client_option,
+    library_and_release,
     moved_option,
     named_values,
     parameter_options,
@@ -63,7 +63,7 @@ def to_release(options: Options) -> int:
     moves after each restart."""
     check_upgrade(options.release, options.assignor)
     for client in (options.leader_client or {}).values():
-        require_client(*_library_and_release(client))
+        require_client(*library_and_release(client))
     return on_fleet("migrate", options, __file__, _upgrade)
 
 
@@ -121,16 +121,11 @@ def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
 
 def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
     for glob, client in reversed((options.leader_client or {}).items()):  # the first match wins
-        fleet = fleet.with_leader_client(*_library_and_release(client), group_id=glob)
+        fleet = fleet.with_leader_client(*library_and_release(client), group_id=glob)
     upgrade = plan_upgrade(fleet, options.release, assignor=options.assignor)
     arguments = {"to_release": options.release, "assignor": options.assignor, "leader_client": options.leader_client}
     upgrade = store_or_cache(options, upgrade, inputs={"fleet": place, **arguments})
     return _print(options, upgrade, "upgrades", GROUP_KEY, text.format_restarts)
-
-
-def _library_and_release(client: str) -> tuple[str, str | None]:
-    library, _, release = client.partition("@")
-    return library, release or None
 
 
 def _print(
@@ -150,4 +145,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,6 +23,7 @@ from spark_assign.cli.options import (
     input_options,
     is_sample,
     leader_client_option,
+    library_and_release,
     named_values,
     openmetrics_option,
     output_options,
@@ -116,7 +117,7 @@ def check_usage(options: Options) -> None:
         _changes(options)
         check_assignors([options.assignor, *(options.group_assignor or {}).values()], or_configured=True)
         for client in (options.leader_client or {}).values():
-            require_client(*_library_and_version(client))
+            require_client(*library_and_release(client))
     if options.explain:
         topic, _, partition = options.explain[1].rpartition("-")
         if not topic or not partition.isdecimal():
@@ -178,15 +179,10 @@ def _choice(options: Options) -> str | dict[str, str]:
     return {**patterns, "*": assignor} if patterns else assignor
 
 
-def _library_and_version(client: str) -> tuple[str, str | None]:
-    library, _, version = client.partition("@")
-    return library, version or None
-
-
 def _run(options: Options, spark: SparkSession) -> int:
     # Imported after the checks, so that a wrong option is reported at once.
     from spark_assign import plan
-    from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
+    from spark_assign.cli.plan_kinds import read_fleets, union_fleets, write_plans
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.report.openmetrics import write_metrics
     from spark_assign.report.plan_summary import summarize
@@ -205,7 +201,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     if fleet is not None:
         fleet = select_groups(spark, fleet, options)
         for glob, client in reversed((options.leader_client or {}).items()):  # the first matching pattern wins
-            fleet = fleet.with_leader_client(*_library_and_version(client), group_id=glob)
+            fleet = fleet.with_leader_client(*library_and_release(client), group_id=glob)
         for change in _changes(options):
             fleet = change.apply(fleet)
     if clusters is not None:
@@ -221,12 +217,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     if options.details:
         return _details(options, fleet, clusters, None if fleet is None else _offsets(spark, options))
     consumer_plan = None if fleet is None else plan(fleet, _choice(options))
-    other_plans = plan_other_kinds(
-        fleet,
-        clusters,
-        streams_assignor=options.streams_assignor,
-        **given_parameters(options, StreamsParams),
-    )
+    other_plans = _other_plans(options, fleet, clusters)
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in options.fail_on
     manifest = write_plans(
@@ -257,6 +248,13 @@ def _run(options: Options, spark: SparkSession) -> int:
     return int(fails and num_rejected > 0)
 
 
+def _other_plans(options: Options, fleet: Fleet | None, clusters: ConnectFleet | None) -> list[LazyResult]:
+    from spark_assign.cli.plan_kinds import plan_other_kinds
+
+    streams = given_parameters(options, StreamsParams)
+    return plan_other_kinds(fleet, clusters, streams_assignor=options.streams_assignor, **streams)
+
+
 def _explain(options: Options, fleet: Fleet) -> int:
     from spark_assign import plan
     from spark_assign.groups.explaining import explain_moves, is_group_named
@@ -277,7 +275,7 @@ def _explain(options: Options, fleet: Fleet) -> int:
 
 def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | None, offsets: DataFrame | None) -> int:
     from spark_assign import plan
-    from spark_assign.cli.plan_kinds import plan_other_kinds, without_other_kinds
+    from spark_assign.cli.plan_kinds import without_other_kinds
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.report.group_members import format_group_members, read_group_members
     from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
@@ -297,8 +295,7 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
             fleet = None
     if fleet is None and clusters is None:
         raise ConfigError(f"The input has no Connect cluster {', '.join(options.details)}.")
-    streams = given_parameters(options, StreamsParams)
-    others = plan_other_kinds(fleet, clusters, streams_assignor=options.streams_assignor, **streams)
+    others = _other_plans(options, fleet, clusters)
     texts = []
     if fleet is not None:
         tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
@@ -378,4 +375,4 @@ def _inputs(options: Options) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,9 +23,8 @@ from spark_assign.cli.cluster_changes import (
     planned_reassignment,
 )
 from spark_assign.cli.job import Commands, Job, Options, Rule, job, spark_session
-from spark_assign.cli.job_tables import on_fleet, stored_history
+from spark_assign.cli.job_tables import on_fleet, store_and_read, stored_history
 from spark_assign.cli.options import (
-    REPEATABLE,
     ListType,
     compose_options,
     exit_codes,
@@ -62,7 +61,7 @@ from spark_assign.report import replicas as report
 from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
-from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
@@ -88,6 +87,22 @@ CONDITIONS = {
     "operate": ("rejected", "clusters were rejected"),
 }
 """Condition of --fail-on of each command, and what it looks for."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What some commands are given.
+
+    Attributes:
+        algorithm: Kafka's class: StripedReplicaPlacer of Kafka 4 (striped), or AdminUtils up to 3.9 (adminutils).
+        min_replicas: minimum number of replicas of a partition.
+        reassignment: reassignment of another tool: JSON of kafka-reassign-partitions.sh (also the output of
+            --generate), of topicmappr, or of Cruise Control.
+    """
+
+    algorithm: Annotated[str, Param(choices=ALGORITHMS)] = "striped"
+    min_replicas: Annotated[int, Param()] = 1
+    reassignment: Annotated[tuple[str, ...], Param(metavar="FILE")] = ()
 
 
 @dataclass(frozen=True)
@@ -118,13 +133,7 @@ BATCH_USAGE = (
 )
 """Which of them go together."""
 
-REASSIGNMENT = click.option(
-    "--reassignment",
-    metavar="FILE",
-    multiple=True,
-    help="Reassignment of another tool: JSON of kafka-reassign-partitions.sh (also the output of --generate), of "
-    f"topicmappr, or of Cruise Control.{REPEATABLE}",
-)
+REASSIGNMENT = parameter_options(Given, "reassignment")
 REASSIGNMENT_OPTIONS = compose_options(
     REASSIGNMENT, click.option("--cluster", metavar="GLOB", default="*", help="Cluster of --reassignment.")
 )
@@ -167,20 +176,14 @@ def _command(name: str, what: str, *usage: Rule) -> Callable[[Callable[[Options]
 
 
 @_command("place", "Place the replicas of new topics and partitions. Reads the tables requests and brokers.")
-@click.option(
-    "--algorithm",
-    type=click.Choice(ALGORITHMS),
-    default="striped",
-    help="Kafka's class: StripedReplicaPlacer of Kafka 4 (striped), or AdminUtils up to 3.9 (adminutils; default: "
-    "striped).",
-)
+@parameter_options(Given, "algorithm", defaults=True)
 def placing(options: Options) -> int:
     """Places the replicas of requests."""
     spark = spark_session("replicas place", options)
     options.table = tables_with_sample(options, __file__, "requests")
     tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
-    results = _write(spark, options, "place", {"placements": placed.placements, "rejected": placed.rejected})
+    results = _write(options, "place", {"placements": placed.placements, "rejected": placed.rejected})
     print(report.summarize_placements(results["placements"], results["rejected"]), flush=True)
     return _failed(options, results["rejected"])
 
@@ -190,9 +193,7 @@ def placing(options: Options) -> int:
     "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.",
     "--plan excludes --reassignment: one is a stored run, the other a file",
 )
-@click.option(
-    "--min-replicas", metavar="N", type=int, default=1, help="Minimum number of replicas of a partition (default: 1)."
-)
+@parameter_options(Given, "min_replicas", defaults=True)
 @stored_run(
     "--plan",
     "Stored run of replicas reassign: also find the partitions that it changes and that have other replicas now.",
@@ -209,7 +210,7 @@ def checking(options: Options) -> int:
         after = given.after
     checked = check(fleet, min_replicas=options.min_replicas, placement=placement, after=after)
     about = ("brokers", "racks", "problems", "clusters")
-    results = _write(spark, options, "check", {name: getattr(checked, name) for name in about})
+    results = _write(options, "check", {name: getattr(checked, name) for name in about})
     print(report.summarize_check(results["clusters"], results["problems"]), flush=True)
     return _failed(options, results["problems"])
 
@@ -236,7 +237,7 @@ def reassigning(options: Options) -> int:
     frames = {name: getattr(plan, name) for name in names}
     if is_timed:
         frames["schedule"] = _schedule(options, plan)
-    results = _write(spark, options, "reassign", frames)
+    results = _write(options, "reassign", frames)
     print(report.summarize_reassignment(results["metrics"], results["rejected"]), flush=True)
     if not options.rack and (note := report.note_missing_racks(tables["brokers"])):
         print(f"\n{note}", flush=True)
@@ -266,7 +267,7 @@ def scheduling(options: Options) -> int:
     tables = _read(spark, options, ("replicas", "brokers", "sizes", "loads"), ("replicas", "brokers"))
     plan, _ = given_reassignment(ReplicaFleet(**tables), rows, options.cluster)
     frames = {name: getattr(plan, name) for name in ("placement", "moves", "rejected")}
-    results = _write(spark, options, "schedule", {**frames, "schedule": _schedule(options, plan)})
+    results = _write(options, "schedule", {**frames, "schedule": _schedule(options, plan)})
     print(report.summarize_schedule(results["schedule"]), flush=True)
     _write_tool_files(options, tool_files(plan, **given_parameters(options, Batches)))
     return _failed(options, results["rejected"])
@@ -359,7 +360,7 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     if reassignment is not None and options.price_per_gb is not None:
         after = fleet_after(fleet, reassignment)
         tables["zones"] = compare_zone_traffic(fleet, after, options.price_per_gb)
-    results = _write(spark, options, "operate", tables)
+    results = _write(options, "operate", tables)
     print(report.summarize_operation(results, options.top), flush=True)
     if "zones" in results:
         print("\n" + report.summarize_operated_zones(results["zones"]), flush=True)
@@ -410,23 +411,14 @@ def _read(
     return tables
 
 
-def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> Tables:
+def _write(options: Options, name: str, tables: Tables) -> Tables:
     """Writes the tables and reads them back; without `--output`, returns them."""
     if options.output is None:
         return tables
+    options.output_format = options.output_format if is_path(options.output) else None
     schemas = {name: table.schema for name, table in tables.items()}
-    manifest = write_run(
-        tables,
-        options.output,
-        run_id=options.run_id,
-        format=options.output_format if is_path(options.output) else None,
-        inputs={"job": f"replicas {name}", "fleet": fleet_or_sample(options, __file__)},
-        options=options.output_option,
-        schemas=schemas,
-        outcome=options.outcome.of_run(options.fail_on),
-    )
-    options.outcome.wrote(manifest, options.output)
-    return dict(read_run(spark, options.output, manifest.run_id, schemas=schemas).tables)
+    inputs = {"job": f"replicas {name}", "fleet": fleet_or_sample(options, __file__)}
+    return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on, prints=False)
 
 
 def _failed(options: Options, found: DataFrame) -> int:
@@ -434,4 +426,4 @@ def _failed(options: Options, found: DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

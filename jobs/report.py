@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -79,16 +78,8 @@ SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeata
 cooperative=./cooperative"""
 FLEET = "the snapshot that was planned: clients, hosts, lag, and partitions without traffic"
 OF_SNAPSHOT = Shape("A snapshot", {"offsets": OFFSETS, "members": MEMBERS, "loads": LOADS}, ("offsets",))
-NAMES = {
-    "comparison": "Assignors compared",
-    "simulation": "Rebalances in time",
-    "connect": "Connect",
-    "replicas": "Replicas",
-    "drift": "Drift",
-    "history": "History",
-    "advice": "Advice",
-}
-"""Names of the sections in the list of sources."""
+NAMES = {"comparison": "Assignors compared", "simulation": "Rebalances in time"}
+"""Names of sections in the list of sources, if they aren't those of the options."""
 
 
 def snapshot_tables(spark: SparkSession, options: Options) -> dict[str, DataFrame]:
@@ -142,21 +133,16 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = stored_plan(spark, options.plan, REPORTED_PLAN_TABLES) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
-    plan = select(plan) if plan else None
-    simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
+    plan = select(stored_plan(spark, options.plan, REPORTED_PLAN_TABLES)) if options.plan else None
+    simulations = {name: select(stored(spark, "simulation", place)) for name, place in named(options.simulation)}
     if plan is not None and f"{CONNECT}metrics" in plan.manifest.rows:
         options.connect = options.connect or f"{split_run_id(options.plan)[0]}@{plan.manifest.run_id}"
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
-    found = {job: stored(spark, job, place) for job, place in given.items()}
+    found = {job: select(stored(spark, job, place)) for job, place in given.items()}
     if options.history:
-        found["history"] = stored_history(spark, options.history)
-    found = {job: run_with_owners(each, owners, options.owner, options.group) for job, each in found.items()}
-    simulations = {
-        name: run_with_owners(each, owners, options.owner, options.group) for name, each in simulations.items()
-    }
-    whence = [(NAMES[job], each) for job, each in found.items()]
+        found["history"] = select(stored_history(spark, options.history))
+    whence = [(NAMES.get(job, job.capitalize()), each) for job, each in found.items()]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}
     compared = tables.get("comparison", {})
@@ -259,4 +245,4 @@ def named(given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,7 +7,6 @@ The commands simulate and draw packaged scenarios, which need no fleet.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -372,4 +371,4 @@ def _exit_code(options: Options, rejected: DataFrame) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

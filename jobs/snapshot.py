@@ -15,13 +15,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
-import click
-
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.locations import PATH
-from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns, snapshot_output_options
+from spark_assign.cli.locations import OUTPUT, OUTPUT_FILES, PATH
+from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
@@ -104,6 +102,24 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Written:
+    """Where a snapshot is written, and how.
+
+    Attributes:
+        fleet_dir: folder of the fleet. Only the folder of this cluster is replaced.
+        table_prefix: catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are
+            replaced.
+        output_format: format of the files in --fleet-dir.
+        pseudonyms: replace hosts and the IDs of members, clients, and workers by hashes with the key in KEYFILE.
+    """
+
+    fleet_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    table_prefix: Annotated[str | None, Param(kind=OUTPUT, metavar="CATALOG.SCHEMA")] = None
+    output_format: Annotated[str, Param(choices=snapshot_files.FORMATS)] = "parquet"
+    pseudonyms: Annotated[str | None, Param(metavar="KEYFILE")] = None
+
+
+@dataclass(frozen=True)
 class Connect:
     """Connect clusters.
 
@@ -172,12 +188,7 @@ def check_text(options: Options) -> None:
 @parameter_options(LoadReadOptions)
 @parameter_options(Kafka, "topology", "log_dirs")
 @parameter_options(Text, defaults=True)
-@snapshot_output_options(snapshot_files.FORMATS)
-@click.option(
-    "--pseudonyms",
-    metavar="KEYFILE",
-    help="Replace hosts and the IDs of members, clients, and workers by hashes with the key in KEYFILE.",
-)
+@parameter_options(Written, defaults=True)
 @parameter_options(Connect)
 @parameter_options(HttpSettings)
 def main(options: Options) -> int:
@@ -332,4 +343,4 @@ def _connect_snapshot(options: Options) -> Snapshot:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

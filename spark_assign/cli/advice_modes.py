@@ -58,7 +58,7 @@ class Mode:
     """What `advise` computes, or a command below it, such as `advise size`.
 
     Attributes:
-        format_details: returns the text that `--details` prints.
+        format_details: returns the text that `--details` prints; empty if no group matches.
         params: parameters of `compute`; their fields are options.
         compute: returns the result for a fleet, settings of simulated groups, and parameters. Its name is that of the
             command, and its docstring the help text.
@@ -93,7 +93,8 @@ class Mode:
         owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
         tables = tables_with_owners(result.tables, owners, options.owner)
         if options.details:
-            print(self.format_details(options, tables), flush=True)
+            details = self.format_details(options, tables)
+            print(details or no_match_text(options.details, next(iter(tables.values()))), flush=True)
         else:
             result.with_tables(tables).show(options.top)
         if "replica_moves" in tables and options.output and is_path(options.output):
@@ -137,17 +138,14 @@ def _format_advice(options: Options, tables: Tables) -> str:
     )
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
-    lines += note_lines([*by_rank, *declined])
-    return "\n".join(lines).lstrip("\n") or no_match_text(options.details, tables["advice"])
+    return "\n".join([*lines, *note_lines([*by_rank, *declined])]).lstrip("\n")
 
 
 def _format_sizes(options: Options, tables: Tables) -> str:
     """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
     by = ("assignor", "members")
     sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, GROUP_KEY, options.top, by)
-    if not sizes:
-        return no_match_text(options.details, tables["sizes"])
-    if not options.keda:
+    if sizes and not options.keda:
         topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(any_of(sizes)), MOST_ROWS)
         return format_curves(sizes, curves, topics)
     return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
@@ -155,19 +153,16 @@ def _format_sizes(options: Options, tables: Tables) -> str:
 
 def _format_membership(options: Options, tables: Tables) -> str:
     advice = tables["membership_advice"]
-    groups, rows = text.groups_with_options(advice, tables["options"], options.details, options.top)
-    return text.format_membership(groups, rows) if groups else no_match_text(options.details, advice)
+    return text.format_membership(*text.groups_with_options(advice, tables["options"], options.details, options.top))
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
-    rows = rows_of_first_groups("zones", tables["zones"], options.details, options.top)
-    return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
+    return format_zone_options(rows_of_first_groups("zones", tables["zones"], options.details, options.top))
 
 
 def _format_unused(options: Options, tables: Tables) -> str:
     named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
-    rows = rows_of_first_groups("unused", named, options.details, options.top)
-    return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
+    return format_unused(rows_of_first_groups("unused", named, options.details, options.top))
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:

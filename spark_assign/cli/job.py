@@ -199,14 +199,16 @@ class Command(click.Command):
     def __call__(self, words: Sequence[str] | None = None) -> int:
         """Runs the command with these arguments and returns its exit code. Wrong usage is a message and exit code 2.
 
-        Without arguments, they are those of the process, which ends after the command.
+        Without arguments, they are those of the process, which ends after the command, unless its exit code is 0.
         """
         if words is not None:
             return self._run(list(words))
         with sigterm_raises():
             exit_code = with_output_written(partial(self._run, sys.argv[1:]), str(self.name))
         leave(exit_code)
-        return exit_code
+        if exit_code:
+            sys.exit(exit_code)
+        return 0
 
     def _run(self, words: list[str]) -> int:
         try:

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
     from spark_assign.sources.files.snapshot import Snapshot
     from spark_assign.stores.run_store import ReadTable, StoredRun
 
+    Found = str | Callable[[ReadTable], bool] | None
+
 R = TypeVar("R", bound=LazyResult)
+AnyResult = TypeVar("AnyResult", bound=Result)
 
 
 def on_fleet(
@@ -105,7 +108,8 @@ def store_run(
     *,
     schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
-    found: str | Callable[[ReadTable], bool] | None = None,
+    found: Found = None,
+    prints: bool = True,
 ) -> None:
     """Writes tables as one run (`--output`, `--run-id`, `--output-format`, `--output-option`).
 
@@ -115,6 +119,7 @@ def store_run(
         schemas: schemas by name.
         inputs: inputs for the manifest.
         found: condition for exit code 1 (`Outcome.of_run`).
+        prints: whether to print where the run is.
     """
     manifest = write_run(
         tables,
@@ -127,7 +132,8 @@ def store_run(
         outcome=options.outcome.of_run(found),
     )
     options.outcome.wrote(manifest, options.output)
-    print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
+    if prints:
+        print(f"Written to {options.output} as run_id={options.run_id}", flush=True)
 
 
 def store_and_read(
@@ -136,10 +142,11 @@ def store_and_read(
     *,
     schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
-    found: str | Callable[[ReadTable], bool] | None = None,
+    found: Found = None,
+    prints: bool = True,
 ) -> Mapping[str, DataFrame]:
     """Writes tables as `store_run` does, and returns them as they are stored."""
-    store_run(options, tables, schemas=schemas, inputs=inputs, found=found)
+    store_run(options, tables, schemas=schemas, inputs=inputs, found=found, prints=prints)
     spark = next(iter(tables.values())).sparkSession
     return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
@@ -161,11 +168,19 @@ def store_or_cache_all(options: Options, results: Sequence[R], *, inputs: Mappin
     results = [result.with_tagged_rows(cached(result.tagged_rows())) for result in results]
     if not options.output:
         return results
-    tables = {name: table for each in results for name, table in each.with_prefix(each.tables).items()}
-    schemas = {name: schema for each in results for name, schema in each.with_prefix(each.schemas).items()}
-    stored = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    stored = store_all(options, results, inputs, options.fail_on)
     for each in results:
         each.unpersist()
+    return stored
+
+
+def store_all(
+    options: Options, results: Sequence[AnyResult], inputs: Mapping[str, Any], found: Found
+) -> list[AnyResult]:
+    """Writes the results of several kinds of groups as one run (`store_run`), and returns them as they are stored."""
+    tables = {name: table for each in results for name, table in each.with_prefix(each.tables).items()}
+    schemas = {name: schema for each in results for name, schema in each.with_prefix(each.schemas).items()}
+    stored = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=found)
     return [each.with_tables({name: stored[f"{each.prefix}{name}"] for name in each.tables}) for each in results]
 
 

@@ -96,23 +96,26 @@ def require_format(name: str | None) -> None:
         raise needs_spark(f"The format {name}")
 
 
-class LocationType(click.types.StringParamType):
+class CheckedType(click.types.StringParamType):
+    """A text that a function checks before a job starts: it raises ConfigError."""
+
+    def __init__(self, check: Callable[[str], None]) -> None:
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks a value."""
+        try:
+            self._check(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class LocationType(CheckedType):
     """A folder, URI, or catalog prefix, optionally with a run (`LOCATION@RUN_ID`). In a settings file, a relative path
     starts from the file's folder."""
 
     name = "location"
-
-    def __init__(self, check: Callable[[str], None] | None = None) -> None:
-        self._check = check
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Checks a location: no job starts if it can't be read or written."""
-        try:
-            if self._check is not None:
-                self._check(value)
-        except ConfigError as error:
-            self.fail(str(error), param, ctx)
-        return super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns a request to the shell to complete the name of a file or folder."""
@@ -133,7 +136,9 @@ class PathType(click.Path):
 
 
 PATH = PathType()
-INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType()
+FORMAT = CheckedType(require_format)
+"""A format of tables, which the engine must have."""
+INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType(lambda _: None)
 """A location that is read, one that is written, and one that isn't checked."""
 INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))
 """A file or folder that is read, and one that is written."""

@@ -30,7 +30,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType, require_format
+from spark_assign.cli.locations import FORMAT, INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -253,16 +253,12 @@ def named_values(
     return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
-_WRITTEN = ("--output", "--fleet-dir")
-"""Options that name a folder to write."""
-
-
 def location_option(
     flag: str, help: str, *, type: LocationType | None = None, metavar: str = "LOCATION", **more: Any
 ) -> Decorator:
     """Returns an option whose value is a location. `type`: how it is checked, by default as one to read or to write."""
     by_place = (INPUT_FILES, OUTPUT_FILES) if metavar in ("DIR", "FILE") else (INPUT, OUTPUT)
-    type = type or by_place[flag in _WRITTEN]
+    type = type or by_place[flag == "--output"]
     return click.option(flag, type=type, metavar=metavar, help=help, **more)
 
 
@@ -304,23 +300,6 @@ def format_options(files: str = "files") -> Decorator:
     )
 
 
-class FormatType(click.types.StringParamType):
-    """A format of tables, which the engine must have."""
-
-    name = "name"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Checks a format."""
-        try:
-            require_format(value)
-        except ConfigError as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-
-FORMAT = FormatType()
-
-
 def output_options(
     help: str = f"{WHERE} for the output tables (default: print only).", *, default_run_id: bool = True
 ) -> Decorator:
@@ -338,23 +317,6 @@ def output_options(
         click.option("--output-format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
-    )
-
-
-def snapshot_output_options(formats: Sequence[str]) -> Decorator:
-    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot."""
-    prefix = "Catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are replaced."
-    return compose_options(
-        location_option(
-            "--fleet-dir", "Folder of the fleet. Only the folder of this cluster is replaced.", metavar="DIR"
-        ),
-        click.option("--table-prefix", type=OUTPUT, metavar="CATALOG.SCHEMA", help=prefix),
-        click.option(
-            "--output-format",
-            type=click.Choice(formats),
-            default="parquet",
-            help="Format of the files in --fleet-dir (default: parquet).",
-        ),
     )
 
 
@@ -444,6 +406,12 @@ def leader_client_option() -> Decorator:
     )
     keys = ("groups", "library", "version")
     return named_values("--leader-client", "GLOB=LIB[@V]", help, keys=keys)
+
+
+def library_and_release(client: str) -> tuple[str, str | None]:
+    """Returns the library and the release, if there is one, of a value of `--leader-client`."""
+    library, _, release = client.partition("@")
+    return library, release or None
 
 
 PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")

@@ -64,7 +64,7 @@ def defaults(path: Path, job: click.Command) -> dict[str, Any]:
 
 
 def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] = ("fleet", "output")) -> dict[str, Any]:
-    """Returns the settings of a command from a file, with locations in fleet and output relative to its folder.
+    """Returns the settings of a command from a file, with the locations of single tables relative to its folder.
 
     Args:
         path: the file.
@@ -85,12 +85,6 @@ def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] =
                 section = ".".join(command[: at + 1])
                 raise ConfigError(f"{path}: {section} isn't a table. Start the section with [{section}].")
     folder = str(path.absolute().parent)
-    for name in ("fleet", "output"):
-        table = settings.get(name)
-        if isinstance(table, dict) and isinstance(table.get("location"), str):
-            table["location"] = resolve(table["location"], folder)
-    if isinstance(settings.get("owners"), str):
-        settings["owners"] = resolve(settings["owners"], folder)
     fleet = settings.get("fleet")
     if isinstance(fleet, dict) and isinstance(fleet.get("tables"), dict):
         locations = fleet["tables"].items()

@@ -15,38 +15,26 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-ON_PAPER = {
-    "text": "#1a1e23",
-    "quiet": "#515a64",
-    "line": "#d9dfe5",
-    "page": "#ffffff",
-    "calm": "#d5e1ed",
-    "calm-edge": "#7d93a8",
-    "problem": "#c2410c",
-    "is": "#1f6db0",
-    "round": "#515a64",
-    "second": "#2e7d4f",
+COLORS = {
+    "text": ("#1a1e23", "#e7eaee"),
+    "quiet": ("#515a64", "#a7b0ba"),
+    "line": ("#d9dfe5", "#343c46"),
+    "page": ("#ffffff", "#14171b"),
+    "calm": ("#d5e1ed", "#26384a"),
+    "calm-edge": ("#7d93a8", "#6f8ba6"),
+    "problem": ("#c2410c", "#f08a4b"),
+    "is": ("#1f6db0", "#5aa2e0"),
+    "round": ("#515a64", "#a7b0ba"),
+    "second": ("#2e7d4f", "#63c08c"),
 }
-"""Colors for white paper, by the name in the page's style sheet."""
+"""Colors for white paper and for dark mode, by the name in the page's style sheet."""
 
-IN_THE_DARK = {
-    "text": "#e7eaee",
-    "quiet": "#a7b0ba",
-    "line": "#343c46",
-    "page": "#14171b",
-    "calm": "#26384a",
-    "calm-edge": "#6f8ba6",
-    "problem": "#f08a4b",
-    "is": "#5aa2e0",
-    "round": "#a7b0ba",
-    "second": "#63c08c",
-}
-"""Colors for dark mode, by the name in the page's style sheet."""
+ON_PAPER, IN_THE_DARK = ({name: pair[at] for name, pair in COLORS.items()} for at in (0, 1))
 
 STROKES: tuple[tuple[str, list[int]], ...] = (
     ("problem", []),
@@ -216,10 +204,8 @@ def write_chart(chart: Chart, path: str) -> None:
 
 def _render_svg(chart: Chart) -> str:
     """Returns a chart as SVG in the style of the reports, with at most two decimals."""
-    try:
+    with needs_extra("drawing needs vl-convert-python", "report"):
         import vl_convert
-    except ImportError as error:
-        raise missing_extra("drawing needs vl-convert-python", "report") from error
     quiet, text = color("quiet"), color("text")
     config = {
         "background": "transparent",

@@ -22,7 +22,7 @@ from spark_assign.spark.engine import cached, uncached
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
-_DEFAULT_LIMIT = 10
+_MAX_REJECTED = 10
 _FIGURES = ("max_over_mean", "moved", "revoked", "paused_partition_seconds")
 _OPTION = ("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps", "settings")
 _ADDED = dict.fromkeys(("current_assignor", "client_libraries", "switch_steps", "settings", "note"), "string")
@@ -101,7 +101,7 @@ VIEWS = {"ways": SWITCHES, "gains": IMPROVED, "totals": TOTALS, "notes": NOTED}
 
 
 @progress("comparing assignors", 1)
-def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_comparison(comparison: DataFrame, limit: int) -> str:
     """Returns one line per change and assignor, the groups that improve most, and rejected groups.
 
     Improvement is that of the recommended assignor over the group's current assignor, or over `range` if the current
@@ -145,12 +145,12 @@ def _switch_lines(rows: Rows) -> list[str]:
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
     rows = collected(
-        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "comparison", _DEFAULT_LIMIT
+        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_MAX_REJECTED + 1), "comparison", _MAX_REJECTED
     )
     if not rows:
         return []
-    lines = [f"  {group_name(row)}, {row['what_if']}: {one_line(row['reason'])}" for row in rows[:_DEFAULT_LIMIT]]
-    more = ["  … and more, in the table rejected"] if len(rows) > _DEFAULT_LIMIT else []
+    lines = [f"  {group_name(row)}, {row['what_if']}: {one_line(row['reason'])}" for row in rows[:_MAX_REJECTED]]
+    more = ["  … and more, in the table rejected"] if len(rows) > _MAX_REJECTED else []
     return ["", "Rejected:", *lines, *more]
 
 

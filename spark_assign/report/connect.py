@@ -22,7 +22,6 @@ from spark_assign.report.section_charts import LineSeries, draw_line_series
 from spark_assign.report.views import Column, View, span
 from spark_assign.spark.progress import progress
 
-_DEFAULT_LIMIT = 10
 _CLUSTER = "connect_cluster"
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
@@ -92,7 +91,7 @@ VIEWS = (PLANNED, TOTALS, COSTS, views.rejected_view(_CLUSTER))
 
 
 @progress("planning Connect clusters", 1)
-def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_connect_plan(plan: ConnectPlan, limit: int) -> str:
     """Returns the summary. Reads at most a screenful of rows.
 
     Args:
@@ -115,7 +114,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, (_CLUSTER,), "connect_rejected")])
 
 
-def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns a line per Connect cluster and protocol. Reads at most a screenful of rows.
 
     Args:

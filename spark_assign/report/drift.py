@@ -31,7 +31,6 @@ from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import STREAMS
 
-_DEFAULT_LIMIT = 10
 _KINDS = ("added", "removed", "changed", "unchanged")
 _PARTITION_CHANGES = ("moved", "newly_owned", "no_longer_owned")
 _MEMBER_CHANGES = ("joined", "left", "restarted")
@@ -91,7 +90,7 @@ VIEWS = {"worse": WORSE_GROUPS, "groups": GROUPS, "members": MEMBERS, "topics": 
 
 
 @progress("looking for drift", 1)
-def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int) -> str:
     """Returns the totals, the groups with most partitions that changed owners, and the topics that changed.
 
     Reads a screenful of rows.
@@ -110,7 +109,7 @@ def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_
     return "\n".join([*lines, *GROUPS.printed(groups, limit), *TOPICS.printed(topics, limit)])
 
 
-def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[str, dict[str, int]]:
+def summarize_alerts(alerts: DataFrame, limit: int) -> tuple[str, dict[str, int]]:
     """Returns the summary, and the number of alerts of each kind. Reads a screenful of rows.
 
     Args:

@@ -115,6 +115,11 @@ def number(value: int | None) -> str:
     return DASH if value is None else f"{value:,}"
 
 
+def whole(value: float | None) -> str:
+    """Returns a number without decimals, or a dash for None."""
+    return DASH if value is None else f"{value:,.0f}"
+
+
 def ratio(value: float | None) -> str:
     """Returns a number with two decimals, or a dash for None."""
     return DASH if value is None else f"{value:.2f}"

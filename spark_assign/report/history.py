@@ -71,11 +71,6 @@ def type_of(row: Row) -> str:
     return str(row["group_type"]) if protocol in (None, "", "consumer") else f"{row['group_type']} {protocol}"
 
 
-def pause_cells(row: Row) -> list[str]:
-    """Returns the total and the longest pause of a group or a rebalance."""
-    return [pause_text(row[name]) for name in ("paused_partition_ms", "longest_pause_ms")]
-
-
 def pause_text(ms: int | None) -> str:
     """Returns milliseconds as a duration, or a dash for None."""
     return DASH if ms is None else duration(ms / 1000)
@@ -317,7 +312,8 @@ def _rebalance_cells(row: Row, is_in_deploy: bool) -> list[str]:
     state = "" if row["state"] == "Stable" else f" ({row['state']})"
     description = f"{'  ' if is_in_deploy else ''}{_shorten(row['cause'])}{state}"
     generation, members, moved = (number(row[name]) for name in ("generation_id", "members", "moved"))
-    return [format_time(row["time"]), generation, members, description, moved, *pause_cells(row)]
+    paused, longest = (pause_text(row[name]) for name in ("paused_partition_ms", "longest_pause_ms"))
+    return [format_time(row["time"]), generation, members, description, moved, paused, longest]
 
 
 def _pause_cells(row: Row) -> list[str]:

@@ -19,11 +19,13 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     by_group,
+    cell,
     change,
     duration,
     group_key,
     group_name,
     number,
+    whole,
 )
 from spark_assign.report.listed_groups import (
     collected,
@@ -42,11 +44,6 @@ from spark_assign.tables.quoting import comment_text, string_literal
 _PARTITION_KEY = ["cluster", "topic", "partition"]
 _NEVER = float("inf")
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-_KEEPS_UP = {True: "yes", False: "no", None: DASH}
-
-
-def _whole(value: float | None) -> str:
-    return DASH if value is None else number(round(value))
 
 
 def _rate(value: float | None) -> str:
@@ -88,7 +85,7 @@ SIZES = {
             *(GROUP, "assignor members", figure("needed"), Column("pods", _pods, True, needs="threads_per_pod")),
             *(figure("nodes", "nodes_needed", needs="nodes_needed"), figure("knee")),
             figure("saturation", "saturation_members"),
-            *(figure("load/s", "load", _whole), figure("max/s", "max_load", _whole)),
+            *(figure("load/s", "load", whole), figure("max/s", "max_load", whole)),
             *(Column("capacity/s", _capacity, True), _DRAIN),
         ],
     )
@@ -104,10 +101,10 @@ CURVE = View(
     *("curves", "load by number of members"),
     [
         Column("members", lambda row: f"{row['members']:,}{' (current)' if row['is_current'] else ''}", True),
-        *(figure("max/s", "max_load", _whole), figure("at peak", "max_load_at_quantile", _whole)),
+        *(figure("max/s", "max_load", whole), figure("at peak", "max_load_at_quantile", whole)),
         *("max/mean=load_max_over_mean idle unassigned", _DRAIN, "moved"),
         figure("paused s", "paused_partition_seconds", lambda seconds: f"{seconds:,.1f}"),
-        figure("keeps up", "keeps_up", lambda keeps_up: _KEEPS_UP[keeps_up]),
+        figure("keeps up", text=cell),
     ],
 )
 TOPIC_SIZES = View(
@@ -118,9 +115,9 @@ TOPIC_SIZES = View(
             figure("partitions"),
             figure("needed", "partitions_needed"),
             GROUP,
-            figure("load/s", "load", _whole),
+            figure("load/s", "load", whole),
         ),
-        figure("hottest/s", "hot_load", _whole),
+        figure("hottest/s", "hot_load", whole),
     ],
     "-partitions_needed, cluster, topic, group_id",
     f"verdict = '{TOO_FEW}'",

@@ -21,7 +21,7 @@ from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.stores.locations import is_special
 from spark_assign.stores.run_store import StoredRun
-from spark_assign.tables.errors import SourceError, missing_extra
+from spark_assign.tables.errors import SourceError, needs_extra
 from spark_assign.tables.groups import GROUP_KEY
 
 MOST_GROUPS = 10_000
@@ -115,11 +115,9 @@ def expose(figures: Figures) -> bytes:
     Raises:
         ConfigError: prometheus-client isn't installed.
     """
-    try:
+    with needs_extra("metrics need prometheus-client", "report"):
         from prometheus_client import CollectorRegistry, Gauge
         from prometheus_client.openmetrics.exposition import generate_latest
-    except ImportError as error:
-        raise missing_extra("metrics need prometheus-client", "report") from error
     registry = CollectorRegistry()
 
     def gauge(

@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from spark_assign.groups.kernel.leader_rules import count_rules, find_rule_source, format_rule_sources
 from spark_assign.report.formatting import (
-    DASH,
     MAX_REJECTED,
     Row,
     Rows,
@@ -30,6 +29,7 @@ from spark_assign.report.formatting import (
     rejected_lines,
     share,
     visible,
+    whole,
     with_own_names,
 )
 from spark_assign.report.listed_groups import (
@@ -60,10 +60,6 @@ _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
 
 
-def _whole(value: float | None) -> str:
-    return DASH if value is None else f"{value:,.0f}"
-
-
 def _per_member(row: Row) -> str:
     """Returns the partitions per member, of this round and of the last."""
     rounds = ["–".join(number(row[f"{of}{end}_per_member"]) for end in ("min", "max")) for of in rounds_of(row)]
@@ -80,7 +76,7 @@ _of_load = partial(figure, needs="load_max_over_mean")
 LOADED = View(
     *("metrics", "by load (least balanced first)"),
     [
-        *(GROUP, "assignor", _of_load("load/s", "load", _whole), _of_load("max/s", "max_load_per_member", _whole)),
+        *(GROUP, "assignor", _of_load("load/s", "load", whole), _of_load("max/s", "max_load_per_member", whole)),
         *("max/mean=load_max_over_mean? by_count=max_over_mean", _of_load("drained in", "drain_seconds", duration)),
     ],
     "-load_max_over_mean, cluster, group_id",

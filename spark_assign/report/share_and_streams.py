@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number
+from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number, whole
 from spark_assign.report.listed_groups import (
     any_of,
     collected,
@@ -26,7 +26,6 @@ from spark_assign.spark.progress import progress
 from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
 from spark_assign.tables.groups import GROUP_KEY
 
-_DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
 _STEP_SUMS = (
@@ -34,10 +33,6 @@ _STEP_SUMS = (
     "never_caught_up",
 )
 """Columns of `tables.streams.STEPS` that are summed over the events of an application."""
-
-
-def _whole(value: float | None) -> str:
-    return number(None if value is None else round(value))
 
 
 def _caught_up(row: Row) -> str:
@@ -61,7 +56,7 @@ _FOLLOWED = "probing_rebalances"
 """Column that only classic applications with a restore rate have."""
 _CAUGHT_UP = Column("caught up after", _caught_up, True, needs=_FOLLOWED)
 _RESTORED = figure("restored", "restored_bytes", format_bytes)
-_STOPPED = figure("stopped task-seconds", "stopped_task_seconds", _whole)
+_STOPPED = figure("stopped task-seconds", "stopped_task_seconds", whole)
 _TIMES = (_CAUGHT_UP, _RESTORED, _STOPPED)
 _COSTS = ("rebalances moved=moved_active without_state=moved_without_state", _STOPPED, _RESTORED, "never_caught_up")
 
@@ -136,7 +131,7 @@ VIEWS = (PLANNED, COMPARED, SIMULATED, views.REJECTED)
 
 
 @progress("planning share groups", 1)
-def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_share_plan(plan: SharePlan, limit: int) -> str:
     """Returns the summary. Reads at most a screenful of rows.
 
     Args:
@@ -157,7 +152,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
 
 
 @progress("planning streams groups", 1)
-def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_plan(plan: StreamsPlan, limit: int) -> str:
     """Returns the summary. Reads at most a screenful of rows.
 
     Args:
@@ -197,7 +192,7 @@ def idle_note(row: Row) -> str | None:
 
 
 @progress("simulating Streams applications", 1)
-def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_simulation(simulation: StreamsSimulation, limit: int) -> str:
     """Returns the costs of the applications over all events, and the events of the first one. Reads at most a screenful
     of rows.
 
@@ -214,7 +209,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
 
 
 @progress("comparing streams groups", 1)
-def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_comparison(comparison: StreamsComparison, limit: int) -> str:
     """Returns a table per what-if change. Reads at most a screenful of rows of each.
 
     Args:
@@ -230,7 +225,7 @@ def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DE
 
 
 @progress("looking for drift of streams groups", 1)
-def summarize_streams_drift(drift: StreamsDrift, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_streams_drift(drift: StreamsDrift, limit: int) -> str:
     """Returns the totals, and the groups with most tasks that changed owners. Reads at most a screenful of rows.
 
     Args:

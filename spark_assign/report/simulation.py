@@ -39,7 +39,6 @@ from spark_assign.tables.simulation import COMPARED_VARIANTS, COST_COLUMNS
 
 Tables = Mapping[str, DataFrame]
 
-_DEFAULT_LIMIT = 10
 
 VARIANTS = (*COMPARED_VARIANTS, "configured")
 """Display order of the variants. Others follow."""
@@ -105,7 +104,7 @@ def with_variant(table: DataFrame, variant: str) -> DataFrame:
 
 @progress("simulating the events", 1)
 def summarize_simulation(
-    availability: DataFrame, rejected: DataFrame, variants: Sequence[str], limit: int = _DEFAULT_LIMIT
+    availability: DataFrame, rejected: DataFrame, variants: Sequence[str], limit: int
 ) -> tuple[str, list[Row]]:
     """Returns one line per variant, the groups with the largest costs, and the rejected groups.
 
@@ -216,7 +215,7 @@ def format_groups(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -
 
 
 @progress("comparing variants", 1)
-def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns sums over the groups that all variants can handle, the groups with the largest savings, and the rejected
     groups. Savings are the cost of eager minus that of cooperative. Reads a screenful of rows.
 

@@ -35,7 +35,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
+from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,10 +117,8 @@ def _connect(address: str) -> None:
 @cache
 def _server_address() -> str:
     os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
-    try:
+    with needs_extra("the embedded engine needs pysail", "embedded"):
         from pysail.spark import SparkConnectServer
-    except ImportError as error:
-        raise missing_extra("the embedded engine needs pysail", "embedded") from error
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     atexit.register(server.stop)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -75,9 +76,17 @@ def missing_extra(need: str, extra: str) -> ConfigError:
         extra: the extra of spark_assign that has the package.
     """
     is_embedded = os.environ.get("SPARK_ASSIGN_ENGINE") == "embedded"  # an environment without Spark
-    set_up = "./spark-assign --set-up embedded" if is_embedded else "./spark-submit.sh --set-up spark"
-    remedy = f"run {set_up},{extra} in a clone, or pip install '.[{extra}]' elsewhere"
-    return ConfigError(f"{need}, which isn't installed: {remedy}")
+    do = "run ./spark-assign --set-up embedded" if is_embedded else "run ./spark-submit.sh --set-up spark"
+    return ConfigError(f"{need}, which isn't installed: {do},{extra} in a clone, or pip install '.[{extra}]' elsewhere")
+
+
+@contextmanager
+def needs_extra(need: str, name: str) -> Iterator[None]:
+    """Makes an import that fails in this context the error that `missing_extra` returns."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing_extra(need, name) from error
 
 
 _ENGINE_FAILURE = re.compile(

@@ -139,7 +139,7 @@ def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
         for row in compared.where("group_id = 'ranges' and recommended and what_if = 'as-is'").collect()
     }
     assert "group.remote.assignor" in way
-    text = summarize_comparison(compared)
+    text = summarize_comparison(compared, 10)
     assert "m/ranges" in text
     assert "which is not compared" not in text
     assert "server-range" in report(comparison=compared)

@@ -113,7 +113,7 @@ def test_the_tables_are_equal(
         assert as_lines(getattr(story, name)) == as_lines(rows), name
     assert as_lines(story.rejected) == collected(played.rejected)
     text, group = summarize_local_simulation(story)
-    expected, worst = summarize_simulation(played.availability, played.rejected, variants)
+    expected, worst = summarize_simulation(played.availability, played.rejected, variants, 10)
     assert text == expected
     assert (group is None) == (not worst) == bool(story.rejected)
     if group is not None:

@@ -157,7 +157,7 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     assert tuples(planned.metrics, *totals) == [(1, 60.0, 4_000_000_000, 0.0)]
     late = ("orders", "restore", "caught up after 60 s; the limit is 59 s")
     assert tuples(streams_alerts(planned.metrics, max_restore_ms=59_000), "group_id", "alert", "detail") == [late]
-    printed = summarize_streams_plan(planned)
+    printed = summarize_streams_plan(planned, 10)
     assert " ".join(printed.splitlines()[-1].split()) == "c/orders 1 60 s 4.00 GB 0"
     assert "\n  c/orders: planned as 4.4, because the release of the leader is unknown\n" in printed
     assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
@@ -170,7 +170,7 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     ]
     never = "orders", "caught up never; the limit is 59 s"
     assert tuples(streams_alerts(growing.metrics, max_restore_ms=59_000), "group_id", "detail") == [never]
-    assert summarize_streams_plan(growing).splitlines()[-1] == (
+    assert summarize_streams_plan(growing, 10).splitlines()[-1] == (
         "c/orders: 1 of its standbys and warmups never catch up. Changelogs grow as fast as they are restored "
         "(0.40 GB/s together)."
     )

@@ -165,7 +165,7 @@ def _watch(settings: Settings) -> None:
             *("--max-growth", "{{ params.max_growth }}", "--max-rejected", "{{ params.max_rejected }}"),
         ],
     }
-    if settings.with_history:
+    if settings.past:
         histories = settings.place("histories")
         history_options = ["--history", f"{histories}@{RUN_ID}"]
         steps["history"] += ["--fleet", fleet, "--output", histories, *of_run]

@@ -138,11 +138,6 @@ class Settings(Table):
         return given or (f"{self.output.rstrip('/')}/{name}" if self.output else "")
 
     @property
-    def with_history(self) -> bool:
-        """Returns whether a threshold of the history is set."""
-        return bool(self.past)
-
-    @property
     def past(self) -> dict[str, str]:
         """Returns the thresholds of the history that are set, as flags of the job check."""
         given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_HISTORY}
@@ -196,12 +191,12 @@ class Settings(Table):
         if self.steps == "daily":
             yield from self._problems_of_daily()
             return
-        if self.with_history and not (self.records or self.bootstrap_server):
+        if self.past and not (self.records or self.bootstrap_server):
             yield "specify records (maintained by history --follow) or bootstrap_server: the history needs records"
-        if (self.records or self.histories) and not self.with_history:
+        if (self.records or self.histories) and not self.past:
             yield f"records, histories: only used if one of {', '.join(_OF_HISTORY)} is set"
         needed = ["plans", "comparisons", "drifts", "reports"]
-        needed += ["histories"] * self.with_history
+        needed += ["histories"] * bool(self.past)
         needed += ["snapshots"] * bool(self.bootstrap_server or self.clusters) + ["outcomes"] * (
             self.deploy_mode == "cluster"
         )

@@ -28,7 +28,7 @@ from spark_assign.report.report_data import PlanRows
 from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.spark.progress import progress
 from spark_assign.stores.run_store import StoredRun
-from spark_assign.tables.errors import missing_extra
+from spark_assign.tables.errors import needs_extra
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -156,10 +156,8 @@ def render_report(
     Raises:
         ConfigError: jinja2 isn't installed.
     """
-    try:
+    with needs_extra("a report needs jinja2", "report"):
         template = _template()
-    except ImportError as error:
-        raise missing_extra("a report needs jinja2", "report") from error
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = template.render(

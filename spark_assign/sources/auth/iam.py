@@ -17,7 +17,7 @@ from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 
 from spark_assign.sources.auth.secret import Secret
-from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
+from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 
 _NEEDS = "AWS_MSK_IAM needs aws-msk-iam-sasl-signer-python"
 _HOST = re.compile(r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.amazonaws\.com(?:\.cn)?$")
@@ -45,10 +45,8 @@ class Iam:
 
     def session(self) -> Any:
         """Returns a botocore session."""
-        try:
+        with needs_extra(_NEEDS, "msk"):
             from botocore.session import Session
-        except ImportError as error:
-            raise missing_extra(_NEEDS, "msk") from error
         return Session(profile=self.profile)
 
     def credentials(self) -> Any:
@@ -93,11 +91,9 @@ class Iam:
 
     def token(self) -> str:
         """Returns a token for OAUTHBEARER: a signed URL that is valid for 15 minutes, made by AWS's signer."""
-        try:
+        with needs_extra(_NEEDS, "msk"):
             from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
             from botocore.credentials import CredentialProvider
-        except ImportError as error:
-            raise missing_extra(_NEEDS, "msk") from error
         frozen = self.credentials()
 
         class _Found(CredentialProvider):  # type: ignore[misc]  # botocore has no types

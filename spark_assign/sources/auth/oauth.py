@@ -24,7 +24,7 @@ from spark_assign.sources.auth.tls import Tls
 from spark_assign.sources.time_limit import within
 from spark_assign.stores.file_faults import shortened
 from spark_assign.stores.locations import split_url
-from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
+from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 _CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
@@ -143,12 +143,10 @@ class Tokens:
 
     def _fetch(self) -> tuple[str, float]:
         """Requests a token with client credentials (RFC 6749, section 4.4). Returns it and its lifetime in seconds."""
-        try:
+        with needs_extra("OAUTHBEARER needs requests", "kafka"):
             import requests
 
             from spark_assign.sources.auth import http_session
-        except ImportError as error:
-            raise missing_extra("OAUTHBEARER needs requests", "kafka") from error
         endpoint, context = self._endpoint, self._context
         form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
         assert context is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_assign.sources.auth.secret import Secret, secret_as_file
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, needs_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BLANKS = " \t\f"
@@ -73,10 +73,8 @@ def parse(text: str, origin: str = "client properties") -> Properties:
     Follows java.util.Properties.load(Reader), by `javaproperties`: of a key that occurs twice, the last value counts,
     and a warning says so. Raises ConfigError for a malformed escape.
     """
-    try:
+    with needs_extra("properties files need javaproperties", "kafka"):
         import javaproperties
-    except ImportError as error:
-        raise missing_extra("properties files need javaproperties", "kafka") from error
     properties = Properties()
     lines = again = 0
     try:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_assign.sources.auth.secret import Secret
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -79,10 +79,8 @@ def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
     `authority` is a PEM file with certificates to trust instead of a trust store.
     """
     if settings.trust is not None or settings.key is not None:
-        try:
+        with needs_extra("certificates need cryptography", "kafka"):
             import cryptography  # noqa: F401
-        except ImportError as error:
-            raise missing_extra("certificates need cryptography", "kafka") from error
     tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     tls_context.check_hostname = settings.check_host_name
     tls_context.minimum_version = min(_VERSIONS[version] for version in settings.versions)

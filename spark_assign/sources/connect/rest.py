@@ -21,7 +21,7 @@ from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import split_url
-from spark_assign.tables.errors import SourceError, missing_extra
+from spark_assign.tables.errors import SourceError, needs_extra
 
 MAX_VALUES = 5_000_000
 """Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
@@ -196,10 +196,8 @@ class ConnectHttp:
     """
 
     def __init__(self, urls: Sequence[str], settings: HttpSettings) -> None:
-        try:
+        with needs_extra("reading Connect clusters needs requests", "kafka"):
             from spark_assign.sources.auth import http_session
-        except ImportError as error:
-            raise missing_extra("reading Connect clusters needs requests", "kafka") from error
         self._urls = [url.rstrip("/") for url in urls]
         self._settings = settings
         self._http = http_session
