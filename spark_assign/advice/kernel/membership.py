@@ -56,7 +56,7 @@ from spark_assign.simulation.kernel.simulation_input import (
 )
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
 
-GROUP_ROW, OPTION_ROW, REJECTED = ROW_KINDS = ("group", "option", "rejected")
+GROUP_ROW, OPTION_ROW, REJECTED = ("group", "option", "rejected")
 
 _GROUPS_AT_ONCE = 500
 """Number of groups whose rows are collected before they are returned."""

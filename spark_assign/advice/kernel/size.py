@@ -210,7 +210,7 @@ def _reason(
 
 _MAX_CAPACITY = 2.0**63
 
-SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ROW_KINDS = ("size", "curve", "rejected", "topic")
+SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ("size", "curve", "rejected", "topic")
 
 FALLBACK = "range"
 """The assignor of a group whose assignor is unknown: the default of Kafka's clients."""

@@ -267,7 +267,7 @@ def _option_text(option: Option) -> str:
 # --- the cross-zone traffic of every group, today and with other assignors ------------------------------------
 
 
-OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("option", "read", "rejected")
+OPTION_ROW, READ_ROW, REJECTED = ("option", "read", "rejected")
 
 CLIENT_SIDE = ("range", "sticky", "cooperative-sticky")
 """Kafka's rack-aware client assignors, since 3.5 (KIP-881). Round robin isn't rack-aware."""
