@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import membership as kernel
 from spark_assign.advice.kernel.membership_modes import MembershipParams
@@ -20,12 +19,17 @@ from spark_assign.groups.facts import faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.simulation import EVENTS
+
+MEMBERSHIP_ROWS = tagged_schema(MEMBERSHIP_TABLES)
+"""Schema of the tagged rows (`advice.kernel.membership`)."""
 
 MEMBERS_PER_TASK, MAX_TASKS = 100, 1_000
 """Members per Spark task, and the maximum number of tasks. The restarts of one member in all simulations take a few
@@ -113,7 +117,8 @@ def advise_membership(
     no_events = dataframe_of_rows(fleet.members.sparkSession, [], EVENTS)
     facts = gather_facts(fleet, no_events, settings, clients=fleet.members, leaders=fleet.groups)
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
-    work = map_arrow_batches(partial(kernel.advise_membership, params=params, timing=settings.timing))
-    rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(work, from_arrow_schema(kernel.MEMBERSHIP_ROWS))
+    schema = to_arrow_schema(MEMBERSHIP_ROWS)
+    work = partial(kernel.advise_membership, params=params, timing=settings.timing, schema=schema)
+    rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(map_arrow_batches(work), MEMBERSHIP_ROWS)
     rejected = faulty_groups(fleet).withColumn("kind", F.lit(kernel.REJECTED))
     return MembershipAdvice(union([rows, rejected]))

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from typing import Annotated, ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import size as kernel
 from spark_assign.advice.kernel.size_sweep import MAX_MEMBERS, SizingCriteria
@@ -23,10 +22,15 @@ from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.parameters import Param, find_fault
+from spark_assign.tables.schema_fields import tagged_schema
+
+SIZE_ROWS = tagged_schema(SIZE_TABLES)
+"""Schema of the tagged rows (`advice.kernel.size`)."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +151,8 @@ def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings
         loads=True,
         hosts=True,
     )
-    work = map_arrow_batches(partial(kernel.size_groups, params=kernel_params))
-    return Sizing(group_facts.mapInArrow(work, from_arrow_schema(kernel.SIZE_ROWS)))
+    work = partial(kernel.size_groups, params=kernel_params, schema=to_arrow_schema(SIZE_ROWS))
+    return Sizing(group_facts.mapInArrow(map_arrow_batches(work), SIZE_ROWS))
 
 
 def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeParams:

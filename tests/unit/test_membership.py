@@ -22,12 +22,15 @@ from spark_assign.advice.kernel.membership_modes import (
     MembershipParams,
 )
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise, find_deployment_pod
+from spark_assign.advice.membership import MEMBERSHIP_ROWS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from tests.cases import cases, keyed
 from tests.unit import protocol_facts as facts
 
 PARAMS, TIMING = MembershipParams(), TimingConfig(poll_interval_ms=500)
+SCHEMA = to_arrow_schema(MEMBERSHIP_ROWS)
 ONCE = "# Restart the members one at a time with:\n"
 
 
@@ -46,7 +49,7 @@ def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int
 
 def run(params: MembershipParams = PARAMS, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind."""
-    found = pa.concat_tables(list(advise_membership(facts.table(**groups), params, TIMING))).to_pylist()
+    found = pa.concat_tables(list(advise_membership(facts.table(**groups), params, TIMING, SCHEMA))).to_pylist()
     return {kind: [row for row in found if row["kind"] == kind] for kind in (GROUP_ROW, OPTION_ROW, REJECTED)}
 
 
@@ -162,7 +165,7 @@ def test_rows_in_any_order() -> None:
     for seed in (1, 2):
         shuffled = rows.take(random.Random(seed).sample(range(len(rows)), len(rows)))
         params = replace(PARAMS, session_timeouts_ms=(45_000,))
-        tables = advise_membership(shuffled, params, TIMING)
+        tables = advise_membership(shuffled, params, TIMING, SCHEMA)
         answers.append(pa.concat_tables(list(tables)).to_pylist())
     assert answers[0] == answers[1]
 

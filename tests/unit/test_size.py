@@ -10,14 +10,18 @@ import pytest
 
 from spark_assign.advice.kernel import size_sweep
 from spark_assign.advice.kernel.size import SizeParams, size_groups
+from spark_assign.advice.size import SIZE_ROWS
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from tests.cases import cases
 from tests.plan_rows import facts_table
 
 Fact = dict[str, Any]
+
+SCHEMA = to_arrow_schema(SIZE_ROWS)
 
 
 def group(
@@ -63,7 +67,7 @@ def sized(
         numbers,
     )
     random.Random(len(facts)).shuffle(facts)
-    return [row for table in size_groups(facts_table(facts), params) for row in table.to_pylist()]
+    return [row for table in size_groups(facts_table(facts), params, SCHEMA) for row in table.to_pylist()]
 
 
 def one(rows: list[Fact], kind: str = "size") -> Fact:

@@ -143,10 +143,9 @@ def test_bounds(load_bound: float, capacity: float, expected: float) -> None:
 def test_missing_rates() -> None:
     """The mean of the topic's known ones, or else of the group's; a group without any stays unknown."""
     rate = np.array([1, 3, np.nan, np.nan, np.nan])
-    load, unknown = fill_loads(rate, np.array([0, 0, 0, 1, 2]), np.array([0, 0, 0, 0, 1]), 2)
+    load = fill_loads(rate, np.array([0, 0, 0, 1, 2]), np.array([0, 0, 0, 0, 1]), 2)
     assert load[:4].tolist() == [1, 3, 2, 2]
     assert np.isnan(load[4])
-    assert unknown.tolist() == [2, 1]
 
 
 # --- what is given up ---------------------------------------------------------------------------------------------

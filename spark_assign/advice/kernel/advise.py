@@ -333,8 +333,6 @@ FACTS = row_schema(
 )
 """Columns of a comparison that are facts, and the schema of the result."""
 
-_KIND_OF_ROWS = {size.SIZE_ROW: SIZE_ROW, size.CURVE_ROW: CURVE_ROW, zones.OPTION_ROW: OPTION_ROW}
-
 
 @dataclass(frozen=True)
 class GroupParams:
@@ -360,21 +358,20 @@ def advise_groups(facts: pa.Table, params: GroupParams) -> Iterator[pa.Table]:
         yield tagged_table(COMPARED_ROW, table, FACTS)
     groups = open_pass(facts, action="size")
     if params.size is not None:
-        for table in size.size_pass(groups, params.size):
-            is_curve = pc.equal(table["kind"], size.CURVE_ROW)
+        for table in size.size_pass(groups, params.size, FACTS):
+            is_curve = pc.equal(table["kind"], CURVE_ROW)
             is_minimum = pc.equal(table["members"], params.min_members)
-            yield from _adviser_facts(Adviser.SIZE, table.filter(pc.or_kleene(pc.invert(is_curve), is_minimum)))
+            yield _of_adviser(Adviser.SIZE, table.filter(pc.or_kleene(pc.invert(is_curve), is_minimum)))
     if params.zones is not None:
-        for table in zones.zone_options(zones.read_zone_input(groups), params.zones):
-            yield from _adviser_facts(Adviser.ZONES, table)
+        for table in zones.zone_options(zones.read_zone_input(groups), params.zones, FACTS):
+            yield _of_adviser(Adviser.ZONES, table)
         yield _readers(groups.facts)
 
 
-def _adviser_facts(adviser: str, table: pa.Table) -> Iterator[pa.Table]:
-    """Yields the rows of a table, which are all of one kind, as facts; those without a fact kind are rejections."""
-    if len(table):
-        rows = table.append_column("adviser", pa.repeat(pa.scalar(adviser), len(table)))
-        yield tagged_table(_KIND_OF_ROWS.get(table["kind"][0].as_py(), REJECTED_ROW), rows, FACTS)
+def _of_adviser(adviser: str, rows: pa.Table) -> pa.Table:
+    """Returns rows of an adviser as facts. Kinds of rows have the same names in both."""
+    index = FACTS.get_field_index("adviser")
+    return rows.set_column(index, FACTS.field(index), pa.repeat(pa.scalar(adviser, pa.string()), len(rows)))
 
 
 def _readers(indexed: IndexedFacts) -> pa.Table:

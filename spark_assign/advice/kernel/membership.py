@@ -43,7 +43,7 @@ from spark_assign.groups.kernel.client_libraries import (
     leader_client,
 )
 from spark_assign.groups.kernel.faults import UNSUPPORTED_TYPES
-from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
+from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in_lockstep
@@ -56,50 +56,40 @@ from spark_assign.simulation.kernel.simulation_input import (
 )
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
 
-GROUP_ROW, OPTION_ROW, REJECTED = ROW_KINDS = ("group", "option", "rejected")
-
-_OPTION = (
-    *("membership string", "protocol string", "session_timeout_ms int64", "restart_paused_partition_seconds double"),
-    *("restart_longest_pause_seconds double", "restart_rebalances int32", "crash_paused_partition_seconds double"),
-    *("crash_longest_pause_seconds double", "expected_paused_partition_seconds double"),
-)
-MEMBERSHIP_ROWS = row_schema(
-    "cluster string, group_id string, recommendation string, summary string, settings string, warning_codes string",
-    "warning_text string, client_libraries string, assignor string, members int64, static_members int64",
-    "simulated_restarts int64, partitions int64, restart_time_ms int64",
-    *(prefix + column for column in _OPTION for prefix in ("", "recommended_")),
-    "gain_seconds double, cost_seconds double, saved_seconds double, is_current bool, code string, detail string",
-)
-"""Schema of the result: a row per group, option, or rejection (`tables.advice`)."""
+GROUP_ROW, OPTION_ROW, REJECTED = ("group", "option", "rejected")
 
 _GROUPS_AT_ONCE = 500
 """Number of groups whose rows are collected before they are returned."""
 
 
-def advise_membership(facts: pa.Table, params: MembershipParams, timing: TimingConfig) -> Iterator[pa.Table]:
-    """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`.
+def advise_membership(
+    facts: pa.Table, params: MembershipParams, timing: TimingConfig, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Yields the advice for all groups in the facts, as tagged rows of a table per kind (`tables.advice`).
 
     Args:
         facts: the input of complete groups.
         params: thresholds, session timeouts, and restart times.
         timing: settings of groups that have none of their own.
+        schema: the schema of the rows.
     """
     inputs = read_simulation_inputs(facts)
     while batch := [_Group(*each, params, timing) for each in islice(inputs, _GROUPS_AT_ONCE)]:
-        yield from _advise(batch)
+        for kind, rows in _advise(batch):
+            yield tagged_rows(kind, rows, schema)
 
 
-def _advise(groups: Sequence[_Group]) -> Iterator[pa.Table]:
-    """Runs all simulations of these groups in lockstep, and yields their rows."""
+def _advise(groups: Sequence[_Group]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Runs all simulations of these groups in lockstep, and yields their rows by kind."""
     for group, run in _run(groups, lambda group: [None] if group.is_new else []):
         group.take_over_ownership(run)
     for needed_keys in (_Group.option_keys, lambda group: group.grid.missing()):
         for group, run in _run(groups, needed_keys):
             group.record(run)
     valid = [group for group in groups if group.fault is None]
-    yield tagged_rows(GROUP_ROW, [group.row() for group in valid], MEMBERSHIP_ROWS)
-    yield tagged_rows(OPTION_ROW, [row for group in valid for row in group.rows()], MEMBERSHIP_ROWS)
-    yield tagged_rows(REJECTED, [group.rejection() for group in groups if group.fault is not None], MEMBERSHIP_ROWS)
+    yield GROUP_ROW, [group.row() for group in valid]
+    yield OPTION_ROW, [row for group in valid for row in group.rows()]
+    yield REJECTED, [group.rejection() for group in groups if group.fault is not None]
 
 
 def _run(

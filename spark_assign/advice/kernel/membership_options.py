@@ -69,6 +69,7 @@ from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.ownership_log import Partition
 from spark_assign.simulation.kernel.simulated_group import InitialState
+from spark_assign.tables.counted_nouns import count
 
 RESTART, CRASH = "restart", "crash"
 
@@ -419,8 +420,8 @@ class ClientFacts:
 def summary(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> str:
     """Returns the recommendation with its cost and savings, as sentences."""
     current, new = choice.current, choice.recommended
-    restart = f"A rolling restart of {_count(clients.members, 'member')}, each away for {time(params.restart_time_ms)},"
-    rebalances = f"in {_count(new.restart.rebalances, 'rebalance')}"
+    restart = f"A rolling restart of {count(clients.members, 'member')}, each away for {time(params.restart_time_ms)},"
+    rebalances = f"in {count(new.restart.rebalances, 'rebalance')}"
     if choice.code == KEEP:
         crash = "" if current.crash is None else f", and a crash {_seconds(current.crash.partition_ms)}"
         return (
@@ -481,7 +482,7 @@ def warnings(choice: MembershipChoice, params: MembershipParams, clients: Client
             text += " Static membership needs fixed names, as in a StatefulSet (name-0, name-1, …)."
         yield "unstable-names", text
     if choice.current.mode.membership == MIXED:
-        text = f"{clients.static} of {_count(clients.members, 'member')} are static, and the other members are dynamic."
+        text = f"{clients.static} of {count(clients.members, 'member')} are static, and the other members are dynamic."
         yield "mixed", text
     new = choice.recommended
     if new.mode.membership != DYNAMIC and new.session_ms <= params.restart_time_ms:
@@ -517,10 +518,6 @@ def _seconds(partition_ms: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:,.1f}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def time(ms: int) -> str:

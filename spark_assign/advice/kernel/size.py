@@ -51,7 +51,7 @@ from spark_assign.groups.kernel.group_metrics import MIN_CAPACITY, configured_va
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
-from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows, tagged_table
+from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.tables.counted_nouns import count
@@ -210,22 +210,10 @@ def _reason(
 
 _MAX_CAPACITY = 2.0**63
 
-SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ROW_KINDS = ("size", "curve", "rejected", "topic")
+SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ("size", "curve", "rejected", "topic")
 
 FALLBACK = "range"
 """The assignor of a group whose assignor is unknown: the default of Kafka's clients."""
-
-SIZE_ROWS = row_schema(
-    "cluster string, group_id string, assignor string, verdict string, reason string, members int64, partitions int64",
-    "needed int64, knee int64, saturation_members int64, limited_by string, partitions_needed int64, load double",
-    "load_at_quantile double, max_load double, max_load_needed double, max_load_at_quantile double, capacity double",
-    "capacity_source string, drain_seconds double, drain_seconds_needed double, load_max_over_mean double",
-    "threads_per_pod int64, threads_per_pod_source string, pods int64, pods_needed int64, nodes_needed int64",
-    "topic string, hot_topic string, hot_partition int64, hot_load double, moved int64",
-    "paused_partition_seconds double, idle int64, unassigned int64, is_current bool, keeps_up bool, code string",
-    "detail string",
-)
-"""Schema of the result: a row per group, number of members, or rejection (`tables.advice`)."""
 
 
 @dataclass(frozen=True)
@@ -251,24 +239,24 @@ class SizeParams:
 NO_MEMBERS = ("no-members", "The group has no members, so the subscriptions of new ones are unknown")
 
 
-def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
-    """Yields the sizes of all groups in the facts, and of their topics, as tables with the columns of `SIZE_ROWS`.
+def size_groups(facts: pa.Table, params: SizeParams, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the sizes of all groups in the facts, and of their topics, as tagged rows (`tables.advice`).
 
     Share groups have one assignor, so they are sized if each group's own assignor is selected.
     """
     groups = open_pass(facts, action="size", kinds=(SHARE,) if CONFIGURED in params.assignors else ())
-    yield from size_pass(groups, params)
-    yield tagged_rows(TOPIC_ROW, list(_size_topics(groups.specs, params.criteria)), SIZE_ROWS)
+    yield from size_pass(groups, params, schema)
+    yield tagged_rows(TOPIC_ROW, list(_size_topics(groups.specs, params.criteria)), schema)
 
 
-def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
-    """Yields the sizes of all groups of a pass."""
+def size_pass(groups: PassInput, params: SizeParams, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the sizes of all groups of a pass, with the columns of the schema."""
     facts, specs = groups.facts, groups.specs
     own, unknown = _own_assignors(specs, params)
     invalid = unknown | _find_rejections(specs)
     rejected = groups.rejected | {int(specs.fact_group_index[group]): fault for group, fault in invalid.items()}
     rejected |= dict.fromkeys(facts.group_index[groups.empty_groups].tolist(), NO_MEMBERS)
-    yield tagged_table(REJECTED, rejected_table(facts, rejected), SIZE_ROWS)
+    yield tagged_table(REJECTED, rejected_table(facts, rejected), schema)
     is_valid = ~mask_from_indexes(list(invalid), specs.num_groups)
     named = [name for name in params.assignors if name != CONFIGURED]
     is_share = np.array([name == SIMPLE for name in own], bool)
@@ -276,7 +264,7 @@ def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
         is_own = np.array([name == assignor for name in own], bool)
         chosen = np.flatnonzero(is_valid & (is_own | ((assignor in named) & ~is_share)))
         if len(chosen):
-            yield from _size_with_assignor(specs, assignor, chosen, params, is_own | params.all_curves)
+            yield from _size_with_assignor(specs, assignor, chosen, params, is_own | params.all_curves, schema)
 
 
 def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
@@ -308,7 +296,12 @@ def _own_assignors(specs: GroupSpecs, params: SizeParams) -> tuple[list[str | No
 
 
 def _size_with_assignor(
-    specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams, has_curve: BoolArray
+    specs: GroupSpecs,
+    assignor: str,
+    groups: IntArray,
+    params: SizeParams,
+    has_curve: BoolArray,
+    schema: pa.Schema,
 ) -> Iterator[pa.Table]:
     """Yields sizes and curves of the given groups with one assignor.
 
@@ -337,9 +330,9 @@ def _size_with_assignor(
             rejected.append(key | {"code": "no-plan", "detail": detail})
         else:
             rows.append(key | build_size_row(sizing, group_loads, criteria, bool(has_curve[group])))
-    yield tagged_rows(REJECTED, rejected, SIZE_ROWS)
-    yield tagged_rows(SIZE_ROW, rows, SIZE_ROWS)
-    yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), SIZE_ROWS)
+    yield tagged_rows(REJECTED, rejected, schema)
+    yield tagged_rows(SIZE_ROW, rows, schema)
+    yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), schema)
 
 
 def _first_counts(sizing: SizingInput, params: SizeParams) -> IntArray:

@@ -267,7 +267,7 @@ def _option_text(option: Option) -> str:
 # --- the cross-zone traffic of every group, today and with other assignors ------------------------------------
 
 
-OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("option", "read", "rejected")
+OPTION_ROW, READ_ROW, REJECTED = ("option", "read", "rejected")
 
 CLIENT_SIDE = ("range", "sticky", "cooperative-sticky")
 """Kafka's rack-aware client assignors, since 3.5 (KIP-881). Round robin isn't rack-aware."""
@@ -327,13 +327,13 @@ def measure_reads(facts: pa.Table) -> Iterator[pa.Table]:
     yield zone_reads(read_zone_input(open_pass(facts, action="compare")))
 
 
-def zone_options(groups: ZoneInput, params: ZoneParams) -> Iterator[pa.Table]:
-    """Yields the rejected groups, and the read options of all others."""
+def zone_options(groups: ZoneInput, params: ZoneParams, schema: pa.Schema = ZONE_ROWS) -> Iterator[pa.Table]:
+    """Yields the rejected groups, and the read options of all others, with the columns of the schema."""
     index, opened = groups.specs.fact_group_index, groups.opened
     rejected = opened.rejected | {int(index[group]): fault for group, fault in groups.invalid.items()}
-    yield tagged_table(REJECTED, rejected_table(opened.facts, rejected), ZONE_ROWS)
+    yield tagged_table(REJECTED, rejected_table(opened.facts, rejected), schema)
     options = [*_option_rows(groups, params), *_empty_group_rows(groups.opened, params)]
-    yield tagged_rows(OPTION_ROW, options, ZONE_ROWS)
+    yield tagged_rows(OPTION_ROW, options, schema)
 
 
 TOO_MANY_BYTES = (

@@ -9,18 +9,16 @@ Example: with the names [Mirror, jdbc], connector jdbc is 1 << 32 and its task 0
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, spread_hashes, string_hashes
+from spark_assign.groups.assignors.server.coordinator_order import map_capacity, set_capacity, spread_order
+from spark_assign.java.hash_map import java_key, spread_hashes, string_hashes
 
 ConnectorsAndTasks = tuple[list[int], list[int]]
 """Connectors and tasks of a worker, as items (Kafka: `ConnectorsAndTasks`)."""
 
 TASK_BITS = 32
 _TASK = (1 << TASK_BITS) - 1
-_SMALLEST = 16
-"""Buckets of a new hash table."""
 
 
 class Names:
@@ -93,42 +91,17 @@ def hash_set_order(indexes: Sequence[int], spread_hash: Sequence[int]) -> list[i
         indexes: Indexes of the names (`Names`), in insertion order.
         spread_hash: Spread hash of every name, by index (`Names.spread_hash`).
     """
-    capacity = _SMALLEST
-    while len(indexes) * 4 > capacity * 3:
-        capacity *= 2
-    return _table_order(indexes, spread_hash, _SMALLEST, capacity)
+    spread = [spread_hash[index] for index in indexes]
+    return spread_order(indexes, spread, map_capacity(len(indexes)), int, map_capacity(0))
 
 
 def copied_hash_set_order(indexes: Sequence[int], spread_hash: Sequence[int]) -> list[int]:
     """Returns the iteration order of a `HashSet` that is copied from a collection, which presizes it.
 
-    Arguments are those of `hash_set_order`.
+    Arguments are those of `hash_set_order`; the collection can repeat a name.
     """
-    capacity = _SMALLEST
-    while capacity < int(len(indexes) / 0.75) + 1:
-        capacity *= 2
-    return _table_order(indexes, spread_hash, capacity, capacity)
-
-
-def _table_order(indexes: Sequence[int], spread_hash: Sequence[int], start: int, end: int) -> list[int]:
-    """Returns the iteration order of a table that grows from `start` to `end` buckets."""
-    if len(indexes) > LONGEST_CHAIN and _treeified(indexes, spread_hash, start, end):
-        table: HashTable[int] = HashTable(start, rank=int)
-        for index in indexes:
-            table.put(index, spread_hash[index])
-        return table.iteration_order()
-    return sorted(indexes, key=lambda index: spread_hash[index] & (end - 1))
-
-
-def _treeified(indexes: Sequence[int], spread_hash: Sequence[int], start: int, end: int) -> bool:
-    """Checks whether more than eight names share a bucket at any time while the table grows."""
-    capacity = start
-    while capacity <= end:
-        early = indexes[: capacity * 3 // 4 + 1]  # later names are inserted into larger tables only
-        if max(Counter([spread_hash[index] & (capacity - 1) for index in early]).values()) > LONGEST_CHAIN:
-            return True
-        capacity *= 2
-    return False
+    distinct = list(dict.fromkeys(indexes))
+    return spread_order(distinct, [spread_hash[index] for index in distinct], set_capacity(len(indexes)), int)
 
 
 # --- order after serialization ---

@@ -6,7 +6,8 @@ subscriptions) are no faults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
         facts: the facts.
         kinds: group types that are valid in this pass: `share`, `streams`.
     """
-    faults_by_code: dict[str, dict[int, list[_Fault]]] = {code: {} for code in REMEDIES}
+    faults: dict[int, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     too_many = [*_topic_size_faults(facts), *_slice_size_faults(facts), *_subscriber_faults(facts)]
     is_bounded = ~mask_from_indexes([fault.group for fault in too_many], facts.num_groups)
     for fault in (
@@ -96,14 +97,8 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
         *_slice_faults(facts, is_bounded),
         *_bitmap_faults(facts),
     ):
-        faults_by_code[fault.code].setdefault(fault.group, []).append(fault)
-    details: dict[int, tuple[str, list[str]]] = {}
-    for code, faults_by_group in faults_by_code.items():
-        for group, faults in faults_by_group.items():
-            rows, example = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
-            suffix = f" and {rows - 1} more" if rows > 1 else ""
-            details.setdefault(group, (code, []))[1].append(f"{example}{suffix}. {REMEDIES[code]}")
-    return {group: (code, "; ".join(texts)) for group, (code, texts) in details.items()}
+        faults[fault.group][fault.code][fault.row] += fault.rows
+    return {group: join_faults(rows, REMEDIES) for group, rows in faults.items()}
 
 
 def format_row(table: str, **values: object) -> str:
@@ -112,15 +107,16 @@ def format_row(table: str, **values: object) -> str:
     return f"{table}: {', '.join(texts)}"
 
 
-def join_faults(rows: Mapping[str, Sequence[str]], remedies: Mapping[str, str]) -> tuple[str, str]:
+def join_faults(rows: Mapping[str, Collection[str]], remedies: Mapping[str, str]) -> tuple[str, str]:
     """Returns the most severe code, and a text about all codes: for each, the first row, how many more, and the remedy.
 
     Args:
-        rows: texts of faulty rows by code.
+        rows: texts of faulty rows by code, or the number of rows by text.
         remedies: the remedy of each code, the most severe code first.
     """
     codes = sorted(rows, key=list(remedies).index)
-    more = {code: f" and {len(rows[code]) - 1} more" if len(rows[code]) > 1 else "" for code in codes}
+    totals = {code: Counter(rows[code]).total() for code in codes}
+    more = {code: f" and {total - 1} more" if total > 1 else "" for code, total in totals.items()}
     return codes[0], "; ".join(f"{min(rows[code])}{more[code]}. {remedies[code]}" for code in codes)
 
 

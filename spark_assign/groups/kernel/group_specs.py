@@ -294,6 +294,14 @@ class GroupSpecs:
             return self.subscriber_sets[subscriber_set]
         return np.arange(*np.searchsorted(self.members.group, [group, group + 1]))
 
+    def distinct_sets(self, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
+        """Returns the index of the subscriber set of each topic, and the different sets, each ascending."""
+        group, sets = self.topics.group[topics], self.topics.subscriber_set[topics]
+        keys = np.where(sets == ALL_MEMBERS, len(self.subscriber_sets) + group, sets)
+        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+        pairs = zip(group[first].tolist(), sets[first].tolist(), strict=True)
+        return index, [self.set_members(*pair) for pair in pairs]
+
     @cached_property
     def groups_with_racks(self) -> BoolArray:
         """Mask of the groups in which a member has a rack and the rack of a replica is known."""

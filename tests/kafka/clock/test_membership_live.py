@@ -15,11 +15,13 @@ import pytest
 
 from spark_assign.advice.kernel.membership import OPTION_ROW, advise_membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.membership import MEMBERSHIP_ROWS
 from spark_assign.groups.kernel.tagged_rows import rows_of_tables
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulation_input import TABLES
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.groups import GROUP_KEY
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
@@ -101,7 +103,9 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     facts = pa.concat_tables([facts_of_rows(rows, []), clients], promote_options="permissive")
     timing = TimingConfig(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
     params = MembershipParams(restart_times_ms=AWAY_MS, restart_time_ms=AWAY_MS[0], session_timeouts_ms=(SESSION_MS,))
-    advice = pa.concat_tables(list(advise_membership(facts, params, timing))).to_pylist()
+    advice = pa.concat_tables(
+        list(advise_membership(facts, params, timing, to_arrow_schema(MEMBERSHIP_ROWS)))
+    ).to_pylist()
     options = [row for row in advice if row["kind"] == OPTION_ROW and row["protocol"] == "eager"]
     return {(row["membership"], row["restart_time_ms"]): row for row in options}
 

@@ -189,12 +189,8 @@ def _assign_heterogeneous(
 ) -> tuple[TargetAssignments, _FindSlices]:
     """Assigns heterogeneous groups, side by side."""
     member, topic = invert(members.index, len(specs.members)), invert(topics, len(specs.topics))
-    group, subscriber_set = specs.topics.group[topics], specs.topics.subscriber_set[topics]
-    is_all = subscriber_set == ALL_MEMBERS
-    set_key = np.where(is_all, len(specs.subscriber_sets) + group, subscriber_set)
-    _, first, set_index = np.unique(set_key, return_index=True, return_inverse=True)
-    pairs = zip(group[first].tolist(), subscriber_set[first].tolist(), strict=True)
-    sets = [np.sort(member[specs.set_members(*pair)]) for pair in pairs]
+    group, (set_index, members_of_sets) = specs.topics.group[topics], specs.distinct_sets(topics)
+    sets = [np.sort(member[each]) for each in members_of_sets]
     current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
     current = current.take(np.lexsort((current.first, current.topic, current.member)))
     partitions, ranks = specs.topics.partitions[topics], ids.rank[topics]

@@ -213,12 +213,23 @@ def iteration_order(
     """
     if len(keys) == 1:
         return list(keys)
-    spread = [code ^ code >> 16 for code in hashes]
+    return spread_order(keys, [code ^ code >> 16 for code in hashes], capacity, rank, initial_capacity)
+
+
+def spread_order(
+    keys: Sequence[Key],
+    spread: Sequence[int],
+    capacity: int,
+    rank: Callable[[Key], Any] | None,
+    initial_capacity: int | None = None,
+) -> list[Key]:
+    """Returns the keys of a table in the order of its iterator, as `iteration_order`, from their spread hash codes
+    (`HashMap.hash`)."""
     initial_capacity = capacity if initial_capacity is None else initial_capacity
     if len(keys) > LONGEST_CHAIN and _is_treeified(spread, initial_capacity):
         table: HashTable[int] = HashTable(initial_capacity, None if rank is None else lambda index: rank(keys[index]))
-        for index, code in enumerate(hashes):
-            table.add(index, code)
+        for index, code in enumerate(spread):
+            table.put(index, code)
         return [keys[index] for index in table.iteration_order()]
     buckets = [code & capacity - 1 for code in spread]
     return [keys[index] for index in sorted(range(len(keys)), key=buckets.__getitem__)]

@@ -46,7 +46,7 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     fill_loads,
 )
 from spark_assign.groups.kernel.group_metrics import configured_value
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, OVER_QUOTA, GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import compress_tagged, invert, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
@@ -97,12 +97,12 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
     """Returns the input of weighted-sticky: the groups of these topics, with one row per partition."""
     group = specs.topics.group[topic]
     rate = specs.loads.in_messages_per_second[specs.loads.position_of(topic, partition)]
-    load, _ = fill_loads(rate, topic, group, specs.num_groups)
+    load = fill_loads(rate, topic, group, specs.num_groups)
     subscribing = np.bincount(specs.members.group[specs.members.has_subscription], minlength=specs.num_groups)
     capacity = configured_value(specs, "capacity")
     total = np.bincount(group, load, specs.num_groups).astype(np.float64)
     bound = compute_bounds(total, subscribing, configured_value(specs, "load_bound"), capacity)
-    kind, eligible = _subscriber_sets(specs, topics)
+    kind, eligible = specs.distinct_sets(topics)
     topic_kind = np.full(len(specs.topics), -1)
     topic_kind[topics] = kind
     return WeightedGroups(
@@ -115,15 +115,6 @@ def _groups(specs: GroupSpecs, topics: IntArray, topic: IntArray, partition: Int
         bound=bound,
         capacity=np.where(np.isnan(capacity), np.inf, capacity),
     )
-
-
-def _subscriber_sets(specs: GroupSpecs, topics: IntArray) -> tuple[IntArray, list[IntArray]]:
-    """Returns the index of the subscriber set of each topic, and these sets."""
-    subscribers, group = specs.topics.subscriber_set[topics], specs.topics.group[topics]
-    keys = np.where(subscribers == ALL_MEMBERS, len(specs.subscriber_sets) + group, subscribers)
-    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
-    pairs = zip(group[first].tolist(), subscribers[first].tolist(), strict=True)
-    return kind, [specs.set_members(*pair) for pair in pairs]
 
 
 def _owners(specs: GroupSpecs, topics: IntArray, topic: IntArray) -> IntArray:

@@ -165,8 +165,8 @@ def compute_bounds(
     return np.where(is_feasible, lower, by_mean)
 
 
-def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, num_groups: int) -> tuple[FloatArray, IntArray]:
-    """Returns the load of each partition, and the number of partitions without a rate in each group.
+def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, num_groups: int) -> FloatArray:
+    """Returns the load of each partition.
 
     A partition without a rate gets the mean of its topic, or else of its group; NaN if the group has no rates.
     """
@@ -178,4 +178,4 @@ def fill_loads(rate: FloatArray, topic: IntArray, group: IntArray, num_groups: i
         counts = np.bincount(row_key[known], minlength=num_keys)
         mean = np.divide(sums, counts, out=np.full(num_keys, np.nan), where=counts > 0)
         load = np.where(np.isnan(load), mean[row_key], load)
-    return load, np.bincount(group[~known], minlength=num_groups)
+    return load
