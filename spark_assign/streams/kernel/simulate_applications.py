@@ -115,7 +115,6 @@ class SimulatedApplication(SimulatedClassicGroup):
         state: what processes have on disk.
         tasks: tasks of each member at time 0.
         leaves: whether instances leave the group when they close.
-        traced: whether to record the trace.
 
     Attributes:
         steps: Events so far.
@@ -132,9 +131,8 @@ class SimulatedApplication(SimulatedClassicGroup):
         tasks: Mapping[str, MemberTasks],
         *,
         leaves: bool,
-        traced: bool = False,
     ) -> None:
-        super().__init__(initial_state, traced=traced, owners=False)
+        super().__init__(initial_state, traced=False, owners=False)
         self.steps: list[Step] = []
         self.state = state
         self._application, self._leaves = application, leaves
