@@ -165,7 +165,7 @@ def test_facts_of_many_members_of_the_broker() -> None:
     )
     generations = tuple(Generation(n, n, None, "Stable", None, None, members, 0, n) for n in (1, 2))
     start = time.process_time()
-    history = read_history("c", "g", Timeline("consumer", None, generations, (), {}, {}, 1, 2, 2), (), {})
+    history = read_history("c", "g", Timeline("consumer", None, generations, (), {}, 1, 2, 2), (), {})
     request = reproduce_recorded._RecordedRequest(0, 1, history, reproduce_recorded._MemberFormats())
     assert sum(fact["kind"] == reproduce_recorded.OWNED_SLICE for fact in request.facts()) == 6_000
     assert time.process_time() - start < 1
@@ -270,7 +270,7 @@ def test_nobody_owns_partitions_of_a_topic_that_was_created_again(assignor: str,
         a.assignment["partition", "y"] = (0, 1)
         generations.append(Generation(number, number * 1000, None, "Stable", "range", "a", (a, b), 0, number))
     history = read_history(
-        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, {}, 1000, 3000, 3), (), {}
+        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, 1000, 3000, 3), (), {}
     )
     for owners in _chain(history, assignor)[1:]:
         assert set(owners) == {code(history.topics.names.index(topic), each) for topic in "xy" for each in (0, 1)}
@@ -400,7 +400,7 @@ def test_of_two_claims_the_sticky_assignor_follows_the_later_generation() -> Non
         recorded = recorded_pasts.generation(request, AssignmentResponse(kept), 3, 3_000, 3)
         alone = AssignmentRequest("sticky", [joined("b", [2, 3], 1)], topics, {0: 4})
         before = recorded_pasts.generation(alone, AssignmentResponse([[0, 1, 2, 3]]), 2, 2_000, 2)
-        timeline = Timeline("classic", "consumer", (before, recorded), (), {}, {}, 2_000, 3_000, 2)
+        timeline = Timeline("classic", "consumer", (before, recorded), (), {}, 2_000, 3_000, 2)
         ((_, result),) = list(check_reproduced([read_history("c", "g", timeline, (), {})])[0].items())[1:]
         assert result == (None if reproduced else "sticky assigns 4 partitions to other members, first orders-0")
 
@@ -420,7 +420,7 @@ def _epochs(*targets: Mapping[str, list[int]], assignor: str | None = None, numb
         generations.append(Generation(number, 1_000 * number, None, state, assignor, None, members, 0, number))
     last = generations[-1].at_ms
     ids = {"orders": "B" * 10 + "t" * 11 + "A"}
-    return Timeline("consumer", None, tuple(generations), (), {}, {}, 0, last, len(generations), topic_ids=ids)
+    return Timeline("consumer", None, tuple(generations), (), {}, 0, last, len(generations), topic_ids=ids)
 
 
 ALL = [0, 1, 2, 3]
@@ -606,7 +606,7 @@ def _story(
         generations.append(recorded_pasts.generation(request, response, number, number * at_ms, number))
         owned = dict(zip(ids, response.assigned, strict=True))
     last = generations[-1].at_ms
-    return Timeline("classic", "consumer", tuple(generations), (), {}, {}, at_ms, last, len(generations))
+    return Timeline("classic", "consumer", tuple(generations), (), {}, at_ms, last, len(generations))
 
 
 def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
