@@ -28,6 +28,7 @@ from spark_assign.tables.groups import (
     SUBTOPOLOGIES,
     TASKS,
 )
+from spark_assign.tables.schema_fields import nullable
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
 
@@ -37,9 +38,7 @@ from spark_assign.wire.reader import WireError
 # (`streams.classic_members`). A row of the pass is a whole application.
 
 
-_KEY = StructType([MEMBERS[name] for name in GROUP_KEY])
 _MEMBER_FIELDS = ("member_id", "process_id", "client_tags", "error_code")
-_TEXTS = ArrayType(StringType())
 _MAX_TOPIC_NAME = 249
 """Maximum length of a topic's name in Kafka."""
 _SNAPSHOT_ENDS = "end offsets of changelogs are from the given table, not of this time"
@@ -53,14 +52,15 @@ def _rows_of(schema: StructType) -> ArrayType:
 
 PAST_APPLICATIONS = StructType(
     [
-        *_KEY,
-        StructField("members", _rows_of(StructType([MEMBERS[name] for name in _MEMBER_FIELDS]))),
-        StructField("tasks", _rows_of(TASKS)),
-        StructField("subtopologies", _rows_of(SUBTOPOLOGIES)),
-        StructField("standby_replicas", MEMBERS["position"].dataType),
-        StructField("leader_process_id", StringType()),
-        StructField("problem", StringType()),
-        StructField("caveats", _TEXTS),
+        *(MEMBERS[name] for name in GROUP_KEY),
+        *nullable(
+            members=_rows_of(StructType([MEMBERS[name] for name in _MEMBER_FIELDS])),
+            tasks=_rows_of(TASKS),
+            subtopologies=_rows_of(SUBTOPOLOGIES),
+            standby_replicas=MEMBERS["position"].dataType,
+            **dict.fromkeys(("leader_process_id", "problem"), StringType()),
+            caveats=ArrayType(StringType()),
+        ),
     ]
 )
 """One row per application: rows of its tables, without the key, and columns of its row of `groups`."""

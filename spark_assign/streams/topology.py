@@ -43,9 +43,9 @@ def read_topology(text: str, application_id: str, topics: Collection[str]) -> li
         elif match := _SOURCE.match(line):
             if not (match[1].startswith("[") and match[1].endswith("]")):
                 raise ConfigError(f"The source subscribes to a pattern, which isn't supported: {line.strip()[:200]}")
-            sources.update(_names(match[1][1:-1]))
+            sources.update(split_names(match[1][1:-1]))
         elif match := _STORES.match(line):
-            stores.update(_names(match[1]))
+            stores.update(split_names(match[1]))
     if not found:
         raise ConfigError("The topology has no subtopology. Give the text that Topology.describe() prints")
     return [
@@ -61,7 +61,8 @@ def read_topology(text: str, application_id: str, topics: Collection[str]) -> li
     ]
 
 
-def _names(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
+    """Returns names that commas separate."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 

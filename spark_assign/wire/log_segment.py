@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,64 +44,46 @@ _MAX_DAMAGED = 10_000
 """Maximum number of damaged ranges of a file: the last one is the rest of the file."""
 
 
-class Batch(NamedTuple):
+_Number = TypeVar("_Number", int, IntArray)
+
+
+class _BatchFields(NamedTuple, Generic[_Number]):
+    """The fields of one batch, or of several as arrays."""
+
+    position: _Number
+    body: _Number
+    end: _Number
+    magic: _Number
+    base_offset: _Number
+    last_offset: _Number
+    attributes: _Number
+    base_timestamp: _Number
+    max_timestamp: _Number
+    producer_id: _Number
+    number: _Number
+    checksum: _Number
+
+    @property
+    def transactional(self) -> Any:
+        """Whether a batch belongs to a transaction, so that a marker decides whether its records are committed."""
+        return (self.magic == 2) & (self.attributes & _TRANSACTIONAL != 0)
+
+    @property
+    def control(self) -> Any:
+        """Whether a batch is a transaction marker."""
+        return (self.magic == 2) & (self.attributes & _CONTROL != 0)
+
+
+class Batch(_BatchFields[int]):
     """A record batch, or one message of formats 0 and 1. Its records are in `data[body:end]`."""
 
-    position: int
-    body: int
-    end: int
-    magic: int
-    base_offset: int
-    last_offset: int
-    attributes: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    number: int
-    checksum: int
-
-    @property
-    def transactional(self) -> bool:
-        """Checks whether the batch belongs to a transaction, so that a marker decides whether its records are
-        committed.
-        """
-        return self.magic == 2 and bool(self.attributes & _TRANSACTIONAL)
-
-    @property
-    def control(self) -> bool:
-        """Checks whether the batch is a transaction marker."""
-        return self.magic == 2 and bool(self.attributes & _CONTROL)
+    __slots__ = ()
 
 
-class BatchColumns(NamedTuple):
+class BatchColumns(_BatchFields[IntArray]):
     """Consecutive batches of a file, one array per field of `Batch`."""
 
-    position: IntArray
-    body: IntArray
-    end: IntArray
-    magic: IntArray
-    base_offset: IntArray
-    last_offset: IntArray
-    attributes: IntArray
-    base_timestamp: IntArray
-    max_timestamp: IntArray
-    producer_id: IntArray
-    number: IntArray
-    checksum: IntArray
-
-    @property
-    def transactional(self) -> BoolArray:
-        """Whether each batch belongs to a transaction."""
-        return self._has_attribute(_TRANSACTIONAL)
-
-    @property
-    def control(self) -> BoolArray:
-        """Whether each batch is a transaction marker."""
-        return self._has_attribute(_CONTROL)
-
-    def _has_attribute(self, attribute: int) -> BoolArray:
-        has_attribute: BoolArray = (self.magic == 2) & (self.attributes & attribute != 0)
-        return has_attribute
+    __slots__ = ()
 
     def first(self, count: int) -> BatchColumns:
         """Returns the first batches."""

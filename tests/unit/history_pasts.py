@@ -71,7 +71,6 @@ def past(
         generations=generations,
         ownership=tuple(owned(generations)),
         commits=intervals_by_partition,
-        deleted={},
         first_ms=min(moments),
         last_ms=max([*moments, *([] if until is None else [until])]),
         records=records,

@@ -79,7 +79,7 @@ def recorded(initial_state: InitialState, events: Sequence[Event]) -> Timeline:
         except StopIteration:
             request = None
     last = generations[-1].at_ms
-    return Timeline("classic", "consumer", tuple(generations), (), {}, {}, generations[0].at_ms, last, len(generations))
+    return Timeline("classic", "consumer", tuple(generations), (), {}, generations[0].at_ms, last, len(generations))
 
 
 def generation(

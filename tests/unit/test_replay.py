@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import tracemalloc
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import EllipsisType, ModuleType
@@ -40,7 +40,7 @@ from spark_assign.history.kernel.replay.replay import (
     replay_group,
     replay_histories,
 )
-from spark_assign.history.kernel.replay.replay_steps import replay_steps
+from spark_assign.history.kernel.replay.replay_steps import MemberIdentities, ReplayStep, replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
@@ -134,7 +134,7 @@ def test_static_members_that_leave_together() -> None:
     second = RecordedGeneration(2, 1_000, "range", {}, {}, {}, {}, CHANGED, departures=left)
     history = RecordedHistory("c", "g", False, Topics.of(["t"]), [first, second])
     tracemalloc.start()
-    sizes = [len(step.members) for step in replay_steps(history, static=True, session_ms=45_000)]
+    sizes = [len(step.members) for step in _replay_steps(history, static=True)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sizes == [800, 800, *range(799, -1, -1)]
@@ -165,7 +165,7 @@ def test_facts_of_many_members_of_the_broker() -> None:
     )
     generations = tuple(Generation(n, n, None, "Stable", None, None, members, 0, n) for n in (1, 2))
     start = time.process_time()
-    history = read_history("c", "g", Timeline("consumer", None, generations, (), {}, {}, 1, 2, 2), (), {})
+    history = read_history("c", "g", Timeline("consumer", None, generations, (), {}, 1, 2, 2), (), {})
     request = reproduce_recorded._RecordedRequest(0, 1, history, reproduce_recorded._MemberFormats())
     assert sum(fact["kind"] == reproduce_recorded.OWNED_SLICE for fact in request.facts()) == 6_000
     assert time.process_time() - start < 1
@@ -207,7 +207,7 @@ def _withholds(then: RecordedGeneration) -> bool:
 
 
 def _chain(history: RecordedHistory, assignor: str) -> list[dict[int, str]]:
-    steps = replay_steps(history, static=False, session_ms=45_000)
+    steps = _replay_steps(history, static=False)
     owners_log: list[Mapping[int, str]] = []
     durations = RoundDurations([None] * len(history.generations), TIMING)
     _requests(replay_group(history, ReplayVariant(assignor, False), steps, durations, owners_log))
@@ -230,7 +230,7 @@ def _requests(running: Generator[Any, Any, Any]) -> list[Any]:
 def test_an_assignor_that_ignores_ownership_runs_once_per_number_of_members(assignor: str, num_requests: int) -> None:
     """If all members have the same subscription: six assignments to two or three members."""
     history = read_history("c", "g", _story({}, ["ab", "abc", "bc", "bcd", "cd", "cde"]), (), {})
-    steps = replay_steps(history, static=False, session_ms=45_000)
+    steps = _replay_steps(history, static=False)
     owners_log: list[Mapping[int, str]] = []
     durations = RoundDurations([None] * len(history.generations), TIMING)
     running = replay_group(history, ReplayVariant(assignor, False), steps, durations, owners_log)
@@ -270,7 +270,7 @@ def test_nobody_owns_partitions_of_a_topic_that_was_created_again(assignor: str,
         a.assignment["partition", "y"] = (0, 1)
         generations.append(Generation(number, number * 1000, None, "Stable", "range", "a", (a, b), 0, number))
     history = read_history(
-        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, {}, 1000, 3000, 3), (), {}
+        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, 1000, 3000, 3), (), {}
     )
     for owners in _chain(history, assignor)[1:]:
         assert set(owners) == {code(history.topics.names.index(topic), each) for topic in "xy" for each in (0, 1)}
@@ -400,7 +400,7 @@ def test_of_two_claims_the_sticky_assignor_follows_the_later_generation() -> Non
         recorded = recorded_pasts.generation(request, AssignmentResponse(kept), 3, 3_000, 3)
         alone = AssignmentRequest("sticky", [joined("b", [2, 3], 1)], topics, {0: 4})
         before = recorded_pasts.generation(alone, AssignmentResponse([[0, 1, 2, 3]]), 2, 2_000, 2)
-        timeline = Timeline("classic", "consumer", (before, recorded), (), {}, {}, 2_000, 3_000, 2)
+        timeline = Timeline("classic", "consumer", (before, recorded), (), {}, 2_000, 3_000, 2)
         ((_, result),) = list(check_reproduced([read_history("c", "g", timeline, (), {})])[0].items())[1:]
         assert result == (None if reproduced else "sticky assigns 4 partitions to other members, first orders-0")
 
@@ -420,7 +420,7 @@ def _epochs(*targets: Mapping[str, list[int]], assignor: str | None = None, numb
         generations.append(Generation(number, 1_000 * number, None, state, assignor, None, members, 0, number))
     last = generations[-1].at_ms
     ids = {"orders": "B" * 10 + "t" * 11 + "A"}
-    return Timeline("consumer", None, tuple(generations), (), {}, {}, 0, last, len(generations), topic_ids=ids)
+    return Timeline("consumer", None, tuple(generations), (), {}, 0, last, len(generations), topic_ids=ids)
 
 
 ALL = [0, 1, 2, 3]
@@ -462,13 +462,17 @@ Step = tuple[int, str, dict[str, str], dict[str, int], dict[str, int | None]]
 """Generation, kind, identities of the members, waits for sessions, and times away."""
 
 
+def _replay_steps(history: RecordedHistory, *, static: bool) -> Iterator[ReplayStep]:
+    return replay_steps(history, MemberIdentities(history.generations, 45_000), static=static)
+
+
 def _steps(history: RecordedHistory, *, static: bool) -> list[Step]:
     return [
         (
             *(step.source_generation, step.generation_kind, step.identities),
             *(dict(step.session_wait_ms), dict(step.downtime_ms)),
         )
-        for step in replay_steps(history, static=static, session_ms=45_000)
+        for step in _replay_steps(history, static=static)
     ]
 
 
@@ -528,7 +532,7 @@ def test_steps_of_dynamic_and_of_static_members(
     history = read_history("c", "g", _story({}, ["ab", "b", "bc"], at_ms=at_ms), [departure], {})
     assert _steps(history, static=False) == dynamic
     assert _steps(history, static=True) == static
-    every = [step for static in (False, True) for step in replay_steps(history, static=static, session_ms=45_000)]
+    every = [step for static in (False, True) for step in _replay_steps(history, static=static)]
     for step in every:
         assert step.partitions == {0: 4}
         assert {each.topics for each in step.members.values()} == {frozenset([0])}
@@ -602,7 +606,7 @@ def _story(
         generations.append(recorded_pasts.generation(request, response, number, number * at_ms, number))
         owned = dict(zip(ids, response.assigned, strict=True))
     last = generations[-1].at_ms
-    return Timeline("classic", "consumer", tuple(generations), (), {}, {}, at_ms, last, len(generations))
+    return Timeline("classic", "consumer", tuple(generations), (), {}, at_ms, last, len(generations))
 
 
 def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:

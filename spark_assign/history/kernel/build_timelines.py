@@ -294,7 +294,7 @@ def _build_timeline(group: GroupFacts) -> Timeline:
             kept, tracker = tracker, GenerationTracker(topics)
             tracker.group_type, tracker.protocol_type = kept.group_type, kept.protocol_type
             break
-    has_commits = bool(group.commits or group.deleted)
+    has_commits = bool(group.commits or group.tombstones)
     return Timeline(
         # A tombstone alone is also written for groups that only commit.
         group_type=tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE,
@@ -302,7 +302,6 @@ def _build_timeline(group: GroupFacts) -> Timeline:
         generations=tuple(tracker.generations),
         ownership=tracker.ownership.intervals(),
         commits=group.commits,
-        deleted=group.deleted,
         first_ms=group.first_ms,
         last_ms=group.last_ms,
         records=group.records - len(unreadable),

@@ -34,6 +34,7 @@ from itertools import compress, pairwise
 from spark_assign.history.kernel.departures import CRASHED, GUESS, Departure
 from spark_assign.history.kernel.pauses import PauseSummary
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, Timeline
+from spark_assign.tables.counted_nouns import count
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"
 CRASH, FLAPPING, MIXED = "crash", "flapping", "mixed"
@@ -292,19 +293,15 @@ def _format_detail(burst: _RebalanceBurst) -> str:
     if returned > before:
         clauses.append(f"members returned {returned:,} times")
     elif returned:
-        clauses.append(f"{returned} of {_format_count(before, 'member')} returned")
+        clauses.append(f"{returned} of {count(before, 'member')} returned")
     if joined > returned:
-        clauses.append(f"{_format_count(joined - returned, 'member')} joined")
+        clauses.append(f"{count(joined - returned, 'member')} joined")
     if departed > returned:
-        clauses.append(f"{_format_count(departed - returned, 'member')} left permanently")
+        clauses.append(f"{count(departed - returned, 'member')} left permanently")
     if burst.num_crashed:
         clauses.append(f"{burst.num_crashed} crashed")
     times = burst.rebalance_times
-    rebalances = f"in {_format_count(len(times), 'rebalance')}" if times else "without a rebalance"
+    rebalances = f"in {count(len(times), 'rebalance')}" if times else "without a rebalance"
     guessed = sum(departure.confidence == GUESS for departure in burst.departures)
     doubt = f"; for {guessed} of {departed} departures, the type is a guess" if guessed else ""
     return f"{', '.join(clauses) or 'no members joined or left'} {rebalances}{doubt}"
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -16,7 +16,6 @@ from spark_assign.history.kernel.commit_intervals import (
     CommitColumns,
     CommitIntervals,
     Commits,
-    TopicPartition,
     flatten_intervals,
     merge_intervals,
     pack_keys,
@@ -42,7 +41,7 @@ class GroupFacts:
 
     Attributes:
         commits: the intervals of commits by topic partition.
-        deleted: number of tombstones by topic partition.
+        tombstones: number of tombstones of commits.
         topic_ids: topic id to topic name, from the group's commits.
         first_ms: time of the first record.
         last_ms: time of the last record.
@@ -52,7 +51,7 @@ class GroupFacts:
     cluster: str
     group_id: str
     commits: Commits
-    deleted: dict[TopicPartition, int]
+    tombstones: int
     topic_ids: dict[str, str]
     first_ms: int
     last_ms: int
@@ -132,24 +131,23 @@ class GroupChunk:
         groups = np.arange(len(names) + 1)
         commit_starts = np.searchsorted(self.commits.group, groups).tolist()
         records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
-        deleted_by_group, topic_ids = self._deleted_by_group(), self._topic_ids_by_group()
-        num_commits = self._count_commits().tolist()
+        topic_ids = self._topic_ids_by_group()
+        num_commits, tombstones = map(self._count_by_group, (self._commit_intervals, self._deleted_intervals))
         first_ms, last_ms = (self._reduce_times(reduce).tolist() for reduce in (np.minimum, np.maximum))
         record_rows = self._rows_by_kind[RECORD]
         record_starts = np.searchsorted(self._row_group[record_rows], groups).tolist()
         types = pc.binary_slice(records["key"].take(pa.array(record_rows)), 0, 2).to_pylist()
         for group, (cluster, name) in enumerate(zip(clusters, names, strict=True)):
             start, count = record_starts[group], record_starts[group + 1] - record_starts[group]
-            deleted = deleted_by_group.get(group, {})
             yield GroupFacts(
                 cluster=cluster,
                 group_id=name,
                 commits=Commits(self.commits, commit_starts[group], commit_starts[group + 1]),
-                deleted=dict(sorted(deleted.items())),
+                tombstones=tombstones[group],
                 topic_ids=topic_ids.get(group, {}),
                 first_ms=first_ms[group],
                 last_ms=last_ms[group],
-                records=count + num_commits[group] + sum(deleted.values()),
+                records=count + num_commits[group] + tombstones[group],
                 _raw_records=records.slice(int(record_rows[start]) if count else 0, count),
                 _record_types=frozenset(types[start : start + count]),
             )
@@ -186,23 +184,12 @@ class GroupChunk:
             counts[index[matches]] = deleted.commits[matches]
         return counts
 
-    def _count_commits(self) -> IntArray:
-        """Returns the number of commits of each group."""
+    def _count_by_group(self, intervals: CommitIntervals) -> list[int]:
+        """Returns the number of commits or tombstones in the intervals of each group."""
         counts = np.zeros(len(self._group_starts), np.int64)
-        intervals = self._commit_intervals
         np.add.at(counts, intervals.topic // len(self._topics), intervals.commits)
-        return counts
-
-    def _deleted_by_group(self) -> dict[int, dict[TopicPartition, int]]:
-        """Returns, by group, the number of tombstones of each topic partition."""
-        deleted: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-        intervals = self._deleted_intervals
-        group, topic = np.divmod(intervals.topic, len(self._topics))
-        names = self._topics.take(pa.array(topic)).to_pylist()
-        columns = (group.tolist(), names, intervals.partition.tolist(), intervals.commits.tolist())
-        for group_index, name, partition, tombstones in zip(*columns, strict=True):
-            deleted[group_index][name, partition] = tombstones
-        return deleted
+        found: list[int] = counts.tolist()
+        return found
 
     def _topic_ids_by_group(self) -> dict[int, dict[str, str]]:
         """Returns, by group, topic id to topic name."""

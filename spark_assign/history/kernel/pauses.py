@@ -43,7 +43,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby, islice, pairwise
 from operator import attrgetter
@@ -162,17 +162,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                         paused += span[1] - span[0]
                 longest = max(longest, paused)
     around = [
-        CommitPause(
-            timeline.generations[index].generation_id,
-            spans.start_ms,
-            spans.end_ms,
-            spans.partitions,
-            min(spans.total_ms, _MAX_LONG),
-            spans.longest_ms,
-            index,
-            topics=tuple(sorted(spans.topics)),
-        )
-        for index, spans in rebalance_spans.items()
+        spans.to_pause(timeline.generations[index].generation_id, index) for index, spans in rebalance_spans.items()
     ]
     pauses = sorted([*around, *_find_unrelated_pauses(unrelated, timeline.commits)], key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
@@ -180,7 +170,9 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
 
 
 class _Spans:
-    """The times without commits around a rebalance, added up: each gap of each partition can be around thousands."""
+    """The times without commits of a pause, added up: each gap of each partition can be around thousands of
+    rebalances.
+    """
 
     def __init__(self) -> None:
         self.start_ms, self.end_ms, self.total_ms, self.longest_ms, self.partitions = 1 << 63, -1 << 63, 0, 0, 0
@@ -196,9 +188,14 @@ class _Spans:
             self._last, self.partitions = partition, self.partitions + 1
             self.topics.add(partition[0])
 
-
-def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
-    return tuple(sorted({topic for topic, _ in partitions}))
+    def to_pause(
+        self, generation_id: int | None = None, index: int | None = None, *, idle: bool = False
+    ) -> CommitPause:
+        """Returns the pause that consists of the times; `index` is that of its generation."""
+        total_ms, topics = min(self.total_ms, _MAX_LONG), tuple(sorted(self.topics))
+        return CommitPause(
+            generation_id, self.start_ms, self.end_ms, self.partitions, total_ms, self.longest_ms, index, idle, topics
+        )
 
 
 def _sort_key(pause: CommitPause) -> tuple[int, int, int]:
@@ -417,18 +414,11 @@ def _merge_overlapping(gaps: Iterable[_UnrelatedGap], *, idle: bool) -> Iterator
         yield _to_unrelated_pause(merged, idle=idle)
 
 
-def _to_unrelated_pause(gaps: Sequence[_UnrelatedGap], *, idle: bool) -> CommitPause:
-    partitions = {gap.partition for gap in gaps}
-    pause = _to_pause([gap.span for gap in gaps], len(partitions))
-    return replace(pause, idle=idle, topics=_topics(partitions))
-
-
-def _to_pause(spans: Sequence[Span], num_partitions: int) -> CommitPause:
-    """Returns the pause without a generation that consists of gaps."""
-    lengths = [end - start for start, end in spans]
-    first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
-    total_ms = min(sum(lengths), _MAX_LONG)
-    return CommitPause(None, first_start, last_end, num_partitions, total_ms, max(lengths))
+def _to_unrelated_pause(gaps: Iterable[_UnrelatedGap], *, idle: bool) -> CommitPause:
+    spans = _Spans()
+    for gap in sorted(gaps, key=attrgetter("partition")):
+        spans.add(gap.partition, gap.span)
+    return spans.to_pause(idle=idle)
 
 
 # --- of several groups --------------------------------------------------------------------------------------------

@@ -162,7 +162,6 @@ class Timeline:
         generations: generations in the order of their records.
         ownership: sorted by start_ms, member, role, topic.
         commits: (topic, partition) to its intervals, in order of time.
-        deleted: (topic, partition) to its number of tombstones.
         first_ms: time of the first record of the group, commits included.
         last_ms: time of the last record of the group, commits included.
         records: number of records of the group, commits included.
@@ -176,7 +175,6 @@ class Timeline:
     generations: tuple[Generation, ...]
     ownership: tuple[OwnershipInterval, ...]
     commits: Mapping[tuple[str, int], tuple[CommitInterval, ...]]
-    deleted: Mapping[tuple[str, int], int]
     first_ms: int
     last_ms: int
     records: int

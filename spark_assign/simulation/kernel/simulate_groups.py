@@ -44,7 +44,7 @@ RESULTS, TRACE, PARTITIONS, OWNERSHIP = "results", "trace", "partitions", "owner
 Rows = list[dict[str, Any]]
 AnyRequest = AssignmentRequest | TargetRequest | None
 ReadInput = Callable[[], tuple[InitialState, Sequence[Event]]]
-"""Returns the initial state and the events of a group, or raises an error of `_CODES`."""
+"""Returns the initial state and the events of a group, or raises an error of `CODES`."""
 
 
 @dataclass(slots=True)
@@ -86,11 +86,11 @@ class SimulationRun:
         """Converts errors of this group to its fault, so that the other groups continue."""
         try:
             yield
-        except tuple(_CODES) as error:
-            self.fault = getattr(error, "code", _CODES[type(error)]), str(error)
+        except tuple(CODES) as error:
+            self.fault = getattr(error, "code", CODES[type(error)]), str(error)
 
 
-_CODES: dict[type[Exception], str] = {
+CODES: dict[type[Exception], str] = {
     InvalidGroupError: "bad-group",
     InvalidEventError: "bad-event",
     AssignorError: "kafka-fails",
@@ -197,7 +197,7 @@ def _rows(run: SimulationRun, table: str) -> Rows:
 
 
 def _results(simulation: GroupSimulation) -> Rows:
-    rebalances = [_values(each, _REBALANCE_COLUMNS) for each in simulation.group.rebalances]
+    rebalances = [values_of(each, REBALANCE_COLUMNS) for each in simulation.group.rebalances]
     return [{"rebalances": rebalances, "availability": _availability(simulation)}]
 
 
@@ -224,7 +224,7 @@ def _availability(simulation: GroupSimulation) -> dict[str, Any]:
 
 def _trace(simulation: GroupSimulation) -> Rows:
     rows = enumerate(simulation.group.trace or ())
-    return [{"seq": seq, **_values(row, _TRACE_COLUMNS)} for seq, row in rows]
+    return [{"seq": seq, **values_of(row, _TRACE_COLUMNS)} for seq, row in rows]
 
 
 def _partitions(simulation: GroupSimulation) -> Rows:
@@ -251,12 +251,13 @@ def _partition(simulation: GroupSimulation, code: int) -> dict[str, Any]:
     return {"topic": simulation.initial_state.topics.names[code >> 32], "partition": code & 0xFFFFFFFF}
 
 
-def _values(row: object, names: Iterable[str]) -> dict[str, Any]:
+def values_of(row: object, names: Iterable[str]) -> dict[str, Any]:
+    """Returns attributes of an object by name."""
     return {name: getattr(row, name) for name in names}
 
 
 _TRACE_COLUMNS = ("at_ms", "generation_id", "actor", "message", "receiver", "detail")
-_REBALANCE_COLUMNS = (
+REBALANCE_COLUMNS = (
     *("generation_id", "cause", "start_ms", "joined_ms", "end_ms", "duration_ms", "members", "leader", "assignor"),
     *("revoked", "lost", "assigned", "moved"),
 )

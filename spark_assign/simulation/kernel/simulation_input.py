@@ -72,7 +72,7 @@ class SimulationInput:
         Raises:
             InvalidGroupError, InvalidEventError: the group can't be simulated.
         """
-        events = in_order(map(_event, self.rows["events"]))
+        events = in_order(map(read_event, self.rows["events"]))
         assignors = self._assignors(variant)
         is_consumer_protocol = self._is_consumer_protocol(variant)
         if variant != CONFIGURED:
@@ -170,7 +170,7 @@ class SimulationInput:
         member_class = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
-        for row in sorted(self.rows["members"], key=_list_order):
+        for row in sorted(self.rows["members"], key=list_order):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(topic_index[topic] for topic in row["topics"] or ())
             own = tuple(row["assignors"]) if row["assignors"] and variant == CONFIGURED else assignors
@@ -221,7 +221,7 @@ def _server_assignor(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(SERVER_ASSIGNORS[name] for name in names[:1])
 
 
-def _list_order(row: Row) -> tuple[bool, int, bytes]:
+def list_order(row: Mapping[str, Any]) -> tuple[bool, int, bytes]:
     """Returns the sort key of a member in the coordinator's list."""
     return row["position"] is None, row["position"] or 0, java_key(row["member_id"])
 
@@ -234,7 +234,8 @@ def _layout(row: Row) -> list[frozenset[str]]:
     return racks
 
 
-def _event(row: Row) -> Event:
+def read_event(row: Row) -> Event:
+    """Returns the event of a row. Raises InvalidEventError if it has no time or no name."""
     if row["at_ms"] is None or row["event"] is None:
         raise InvalidEventError(f"events: at_ms={row['at_ms']}, event={row['event']}: expected both to be set")
     values: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}

@@ -41,6 +41,7 @@ from spark_assign.streams.kernel.streams_group_input import (
 )
 from spark_assign.streams.kernel.streams_partition_assignor import SHUTDOWN_REQUESTED
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
+from spark_assign.streams.topology import split_names
 
 _INTERNALS = "org.apache.kafka.streams.processor.internals.assignment."
 _ASSIGNORS = {name: name for name in (HIGH_AVAILABILITY, STICKY, LEGACY_STICKY)} | {
@@ -58,10 +59,6 @@ def _number(text: str) -> int:
     return number
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 _STRATEGIES = {name: name for name in (NO_RACKS, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)}
 _ASSIGNOR = "assignor"
 _LEAVES = "leaves_on_close"
@@ -75,7 +72,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rack.aware.assignment.strategy": ("rack_aware_strategy", _STRATEGIES.__getitem__),
     "rack.aware.assignment.traffic_cost": ("traffic_cost", _number),
     "rack.aware.assignment.non_overlap_cost": ("non_overlap_cost", _number),
-    "rack.aware.assignment.tags": ("rack_aware_tags", _names),
+    "rack.aware.assignment.tags": ("rack_aware_tags", split_names),
     "internal.leave.group.on.close": (_LEAVES, {"true": True, "false": False}.__getitem__),
 }
 """Attribute of `ClassicConfig`, and reader of the value, for each setting of Kafka Streams."""

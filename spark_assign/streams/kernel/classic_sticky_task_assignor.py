@@ -26,10 +26,11 @@ hash code of their own in step 5, so that its standbys differ from process to pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from spark_assign.java.hash_map import HashTable
 from spark_assign.streams.kernel.classic_application import (
+    MIN_TRAFFIC,
     NO_RACKS,
     ClassicApplication,
     ClientState,
@@ -38,18 +39,18 @@ from spark_assign.streams.kernel.classic_application import (
     task_hash_order,
 )
 from spark_assign.streams.kernel.rack_aware_task_assignor import (
+    STATELESS_COSTS,
     Costs,
     Exchange,
-    RackAwareTaskAssignor,
-    always,
-    find_exchanges,
-    optimize_pairs,
+    PartitionsOf,
+    knows_racks,
+    optimize_active,
+    optimize_standbys,
 )
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 _TRAFFIC_COST, _NON_OVERLAP_COST = 1, 10
 """Costs of stateful tasks that aren't configured."""
-_STATELESS_COSTS = 1, 0
 
 
 class LegacyStickyAssignment:
@@ -65,6 +66,7 @@ class LegacyStickyAssignment:
         """
         self._application, self._clients, self._preserve = application, clients, preserve
         self._total_capacity = sum(client.capacity for client in clients)
+        self._costs = Costs.configured(application.config, _TRAFFIC_COST, _NON_OVERLAP_COST)
         self._first: dict[TaskId, ClientState] = {}
         self._copies: dict[TaskId, list[ClientState]] = {}
         self._by_first: dict[int, dict[int, list[TaskId]]] = {client.rank: {} for client in clients}
@@ -200,27 +202,18 @@ class LegacyStickyAssignment:
         """Checks whether the client has a task per member, and another client has more room."""
         return client.load >= 1 and any(self._has_more_room(other, client) for other in self._clients)
 
-    def _costs(self) -> Costs:
-        config = self._application.config
-        return Costs(
-            _TRAFFIC_COST if config.traffic_cost is None else config.traffic_cost,
-            _NON_OVERLAP_COST if config.non_overlap_cost is None else config.non_overlap_cost,
-        )
-
     def _optimize_active(self) -> None:
+        application = self._application
         by_id = sorted(self._clients, key=lambda client: client.rank)
-        racks = RackAwareTaskAssignor.create(self._application, by_id)
-        if racks is None:
-            return
-        stateful = self._application.stateful
-        racks.optimize_active(sorted(stateful), by_id, *self._costs())
-        racks.optimize_active([at for at in self._application.tasks if at not in stateful], by_id, *_STATELESS_COSTS)
+        if knows_racks(application, by_id):
+            stateless = [task for task in application.tasks if task not in application.stateful]
+            for tasks, costs in ((sorted(application.stateful), self._costs), (stateless, STATELESS_COSTS)):
+                optimize_active(application, tasks, by_id, application.source_partitions, costs)
 
     def _optimize_standbys(self) -> None:
         by_id = sorted(self._clients, key=lambda client: client.rank)
-        racks = RackAwareTaskAssignor.create(self._application, by_id)
-        if racks is not None:
-            racks.optimize_standbys(by_id, *self._costs(), always)
+        if knows_racks(self._application, by_id):
+            optimize_standbys(self._application, by_id, self._costs, MIN_TRAFFIC)
 
 
 class PublicStickyAssignment(LegacyStickyAssignment):
@@ -265,49 +258,28 @@ class PublicStickyAssignment(LegacyStickyAssignment):
         clients = client_hash_order(self._clients)
         with_store = [task for task in application.tasks if application.subtopologies[task[0]].has_store]
         without_store = sorted(set(application.tasks).difference(with_store))
-        for tasks, costs in ((with_store, self._costs()), (without_store, Costs(*_STATELESS_COSTS))):
-            owner = {task: at for at, client in enumerate(clients) for task in client.active}
-            for exchange in find_exchanges(
+        for tasks, costs in ((with_store, self._costs), (without_store, STATELESS_COSTS)):
+            optimize_active(
+                application,
                 tasks,
                 clients,
-                [owner[task] for task in tasks],
-                lambda task: [
-                    application.partition_racks(partition)
-                    for partition in {*application.source_partitions(task), *application.changelog_partitions(task)}
-                ],
+                lambda task: {*application.source_partitions(task), *application.changelog_partitions(task)},
                 costs,
-                application.config.rack_aware_strategy,
-            ):
-                exchange.move_active()
-                self._move_role(exchange)
+                self._move,
+            )
 
     def _optimize_standbys(self) -> None:
-        application = self._application
-        if not self._has_racks([application.changelog_partitions]):
-            return
-        optimize_pairs(
-            client_hash_order(self._clients),
-            always,
-            lambda tasks, pair, owners: find_exchanges(
-                tasks,
-                pair,
-                owners,
-                lambda task: [application.partition_racks(at) for at in application.changelog_partitions(task)],
-                self._costs(),
-                application.config.rack_aware_strategy,
-            ),
-            self._move_standby,
-        )
+        application, clients = self._application, client_hash_order(self._clients)
+        if self._has_racks([application.changelog_partitions]):
+            strategy = application.config.rack_aware_strategy
+            optimize_standbys(application, clients, self._costs, strategy, move=self._move)
 
-    def _move_standby(self, exchange: Exchange) -> None:
-        exchange.move_standby()
-        self._move_role(exchange)
-
-    def _move_role(self, exchange: Exchange) -> None:
+    def _move(self, exchange: Exchange) -> None:
+        exchange.move()
         self.roles[exchange.source.rank].remove(exchange.task)
         self._put(exchange.destination, exchange.task)
 
-    def _has_racks(self, kinds: Sequence[Callable[[TaskId], list[TopicPartition]]]) -> bool:
+    def _has_racks(self, kinds: Sequence[PartitionsOf]) -> bool:
         """Checks whether racks are enabled, with both costs, and every client and partition has one."""
         application, config = self._application, self._application.config
         if config.rack_aware_strategy == NO_RACKS or None in (config.traffic_cost, config.non_overlap_cost):

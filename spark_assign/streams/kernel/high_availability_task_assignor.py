@@ -35,13 +35,21 @@ import numpy as np
 
 from spark_assign.java.priority_queue import Heap, in_poll_order
 from spark_assign.streams.kernel.classic_application import (
+    MIN_TRAFFIC,
     RUNNING,
     ClassicApplication,
     ClientState,
     client_hash_order,
     task_hash_order,
 )
-from spark_assign.streams.kernel.rack_aware_task_assignor import RackAwareTaskAssignor, always
+from spark_assign.streams.kernel.rack_aware_task_assignor import (
+    STATELESS_COSTS,
+    Costs,
+    always,
+    knows_racks,
+    optimize_active,
+    optimize_standbys,
+)
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 # --- client queue -----------------------------------------------------------------------------------------------------
@@ -227,7 +235,6 @@ def can_exchange_standby(
 
 _TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
 """Costs of stateful tasks that aren't configured."""
-_STATELESS_COSTS = 1, 0
 _MAX_LAG = (1 << 63) - 1
 
 
@@ -255,11 +262,10 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
     for at, client in enumerate(clients):
         client.active.update(stateful[at :: len(clients)])
     balance_tasks(clients, lambda client: client.active)
-    racks = RackAwareTaskAssignor.create(application, clients)
-    traffic = _TRAFFIC_COST if config.traffic_cost is None else config.traffic_cost
-    non_overlap = _NON_OVERLAP_COST if config.non_overlap_cost is None else config.non_overlap_cost
-    if racks is not None:
-        racks.optimize_active(stateful, clients, traffic, non_overlap)
+    has_racks, sources = knows_racks(application, clients), application.source_partitions
+    costs = Costs.configured(config, _TRAFFIC_COST, _NON_OVERLAP_COST)
+    if has_racks:
+        optimize_active(application, stateful, clients, sources, costs)
     # Steps 4 and 5, `assignStandbyReplicaTasks`.
     if config.num_standby_replicas > 0:
         if config.rack_aware_tags:
@@ -269,9 +275,9 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
             for task in stateful:
                 assign_to_least_loaded(queue, task, config.num_standby_replicas)
         balance_tasks(clients, lambda client: client.standby, has_same_tags if config.rack_aware_tags else None)
-        if racks is not None:
+        if has_racks:
             can_exchange = partial(can_exchange_standby, clients=clients) if config.rack_aware_tags else always
-            racks.optimize_standbys(clients, traffic, non_overlap, can_exchange)
+            optimize_standbys(application, clients, costs, MIN_TRAFFIC, can_exchange)
     trace.target = {client.process_id: (set(client.active), set(client.standby)) for client in clients}
     # Steps 6 and 7, `assignActiveTaskMovements` and `assignStandbyTaskMovements` of `TaskMovement`.
     Movements(application, clients, trace).run()
@@ -283,8 +289,8 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
         assert least_loaded is not None
         least_loaded.active.add(task)
         queue.offer(least_loaded)
-    if racks is not None:
-        racks.optimize_active(stateless, clients, *_STATELESS_COSTS)
+    if has_racks:
+        optimize_active(application, stateless, clients, sources, STATELESS_COSTS)
     return trace
 
 

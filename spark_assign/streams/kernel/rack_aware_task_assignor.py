@@ -19,8 +19,8 @@ i costs the smallest `cost[task, j] - cost[task, i]`, and the task is the first 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from spark_assign.streams.kernel.classic_application import (
     MIN_TRAFFIC,
     NO_RACKS,
     ClassicApplication,
+    ClassicConfig,
     ClientState,
     TopicPartition,
 )
@@ -284,6 +285,18 @@ class Costs(NamedTuple):
     traffic: int
     non_overlap: int
 
+    @classmethod
+    def configured(cls, config: ClassicConfig, traffic: int, non_overlap: int) -> Costs:
+        """Returns the costs of an application; these are the ones that aren't configured."""
+        return cls(
+            traffic if config.traffic_cost is None else config.traffic_cost,
+            non_overlap if config.non_overlap_cost is None else config.non_overlap_cost,
+        )
+
+
+STATELESS_COSTS = Costs(1, 0)
+"""Costs of tasks without state."""
+
 
 class Exchange(NamedTuple):
     """A task that moves from one client to another."""
@@ -292,19 +305,20 @@ class Exchange(NamedTuple):
     source: ClientState
     destination: ClientState
 
-    def move_active(self) -> None:
-        """Moves the active task."""
-        self.source.active.remove(self.task)
-        self.destination.active.add(self.task)
-
-    def move_standby(self) -> None:
-        """Moves the standby."""
-        self.source.standby.remove(self.task)
-        self.destination.standby.add(self.task)
+    def move(self) -> None:
+        """Moves the task in its role: a client has it in one."""
+        if self.task in self.source.active:
+            self.source.active.remove(self.task)
+            self.destination.active.add(self.task)
+        else:
+            self.source.standby.remove(self.task)
+            self.destination.standby.add(self.task)
 
 
 CanMove = Callable[[ClientState, ClientState, TaskId], bool]
 """Whether a standby of a task can move from the first client to the second."""
+PartitionsOf = Callable[[TaskId], Collection[TopicPartition]]
+"""Partitions of a task whose racks count."""
 
 
 def always(source: ClientState, destination: ClientState, task: TaskId) -> bool:
@@ -312,21 +326,39 @@ def always(source: ClientState, destination: ClientState, task: TaskId) -> bool:
     return True
 
 
-def find_exchanges(
+def knows_racks(application: ClassicApplication, clients: Sequence[ClientState]) -> bool:
+    """Checks whether racks are enabled, and the racks of all members and partitions are known."""
+    config = application.config
+    if config.rack_aware_strategy == NO_RACKS:
+        return False
+    racks = [{member.rack for member in client.members} for client in clients]
+    if any(len(of_client) != 1 or None in of_client for of_client in racks):
+        return False
+    partitions: set[TopicPartition] = set()
+    for task in application.tasks:
+        partitions.update(application.source_partitions(task))
+        if config.num_standby_replicas > 0:
+            partitions.update(application.changelog_partitions(task))
+    return all((of := application.partition_racks(partition)) and None not in of for partition in partitions)
+
+
+def _find_exchanges(
+    application: ClassicApplication,
     tasks: Sequence[TaskId],
     clients: Sequence[ClientState],
     owners: Sequence[int],
-    racks_of: Callable[[TaskId], Sequence[set[str | None]]],
+    partitions_of: PartitionsOf,
     costs: Costs,
     strategy: str,
 ) -> list[Exchange]:
     """Returns the tasks that move, in their order.
 
     Args:
+        application: the application.
         tasks: tasks, sorted.
         clients: clients in the order of the graph.
         owners: client of each task, an index into `clients`.
-        racks_of: racks of each partition of a task.
+        partitions_of: partitions of a task.
         costs: costs.
         strategy: `MIN_TRAFFIC` or `BALANCE_SUBTOPOLOGY`.
     """
@@ -338,11 +370,9 @@ def find_exchanges(
             f"rack.aware.assignment.strategy: {edges:,} pairs, expected at most {MAX_EDGES:,}. Set it to none"
         )
     racks = {rack: at for at, rack in enumerate({client.rack: None for client in clients})}
+    racks_of = ([application.partition_racks(partition) for partition in partitions_of(task)] for task in tasks)
     by_rack = np.array(
-        [
-            [sum(rack not in replicas for replicas in partitions) for rack in racks]
-            for partitions in map(racks_of, tasks)
-        ]
+        [[sum(rack not in replicas for replicas in partitions) for rack in racks] for partitions in racks_of]
     )
     matrix = by_rack[:, [racks[client.rack] for client in clients]] * costs.traffic + costs.non_overlap
     owner = np.array(owners, np.int64)
@@ -354,100 +384,54 @@ def find_exchanges(
     ]
 
 
-class RackAwareTaskAssignor:
-    """The optimizations of one application."""
-
-    def __init__(self, application: ClassicApplication) -> None:
-        self._application = application
-
-    @classmethod
-    def create(cls, application: ClassicApplication, clients: Sequence[ClientState]) -> RackAwareTaskAssignor | None:
-        """Returns None if racks aren't enabled, or not all racks are known."""
-        config = application.config
-        if config.rack_aware_strategy == NO_RACKS:
-            return None
-        racks = [{member.rack for member in client.members} for client in clients]
-        if any(len(of_client) != 1 or None in of_client for of_client in racks):
-            return None
-        partitions: set[TopicPartition] = set()
-        for task in application.tasks:
-            partitions.update(application.source_partitions(task))
-            if config.num_standby_replicas > 0:
-                partitions.update(application.changelog_partitions(task))
-        if any(not (of := application.partition_racks(partition)) or None in of for partition in partitions):
-            return None
-        return cls(application)
-
-    def optimize_active(
-        self, tasks: Sequence[TaskId], clients: Sequence[ClientState], traffic: int, non_overlap: int
-    ) -> None:
-        """Exchanges active tasks; all of them are assigned."""
-        application = self._application
-        owner = {task: at for at, client in enumerate(clients) for task in client.active}
-        for exchange in find_exchanges(
-            tasks,
-            clients,
-            [owner[task] for task in tasks],
-            lambda task: [application.partition_racks(partition) for partition in application.source_partitions(task)],
-            Costs(traffic, non_overlap),
-            application.config.rack_aware_strategy,
-        ):
-            exchange.move_active()
-
-    def optimize_standbys(
-        self,
-        clients: Sequence[ClientState],
-        traffic: int,
-        non_overlap: int,
-        can_move: CanMove,
-    ) -> None:
-        """Exchanges standbys between pairs of clients in different racks; `can_move` limits the exchanges."""
-        application = self._application
-        optimize_pairs(
-            clients,
-            can_move,
-            lambda tasks, pair, owners: find_exchanges(
-                tasks,
-                pair,
-                owners,
-                lambda task: [application.partition_racks(at) for at in application.changelog_partitions(task)],
-                Costs(traffic, non_overlap),
-                MIN_TRAFFIC,
-            ),
-            Exchange.move_standby,
-        )
-
-
-def optimize_pairs(
+def optimize_active(
+    application: ClassicApplication,
+    tasks: Sequence[TaskId],
     clients: Sequence[ClientState],
-    can_move: CanMove,
-    find: Callable[[Sequence[TaskId], Sequence[ClientState], Sequence[int]], list[Exchange]],
-    move: Callable[[Exchange], None],
+    partitions_of: PartitionsOf,
+    costs: Costs,
+    move: Callable[[Exchange], None] = Exchange.move,
+) -> None:
+    """Exchanges active tasks; all of them are assigned. `move` moves a task."""
+    owner = {task: at for at, client in enumerate(clients) for task in client.active}
+    owners, strategy = [owner[task] for task in tasks], application.config.rack_aware_strategy
+    for exchange in _find_exchanges(application, tasks, clients, owners, partitions_of, costs, strategy):
+        move(exchange)
+
+
+def optimize_standbys(
+    application: ClassicApplication,
+    clients: Sequence[ClientState],
+    costs: Costs,
+    strategy: str,
+    can_move: CanMove = always,
+    move: Callable[[Exchange], None] = Exchange.move,
 ) -> None:
     """Exchanges standbys between all pairs of clients in different racks, at most four times.
 
     Args:
+        application: the application.
         clients: clients; a pair takes the first one first.
+        costs, strategy: see `_find_exchanges`.
         can_move: whether a standby can move from the first client to the second.
-        find: finds the exchanges among tasks (sorted), two clients by id, and the client of each task.
         move: moves a standby.
     """
     for _ in range(_MAX_STANDBY_ROUNDS):
         moved = False
-        for at, first in enumerate(clients):
-            for second in clients[at + 1 :]:
-                if first.rack == second.rack:
-                    continue
-                pair = sorted((first, second), key=lambda client: client.rank)
-                movable = [
-                    {task for task in of.standby if not other.has(task) and can_move(of, other, task)}
-                    for of, other in (pair, pair[::-1])
-                ]
-                if not all(movable):
-                    continue
-                tasks = sorted(movable[0] | movable[1])
-                for exchange in find(tasks, pair, [int(task in movable[1]) for task in tasks]):
-                    move(exchange)
-                    moved = True
+        for first, second in combinations(clients, 2):
+            if first.rack == second.rack:
+                continue
+            pair = sorted((first, second), key=lambda client: client.rank)
+            movable = [
+                {task for task in of.standby if not other.has(task) and can_move(of, other, task)}
+                for of, other in (pair, pair[::-1])
+            ]
+            if not all(movable):
+                continue
+            tasks, partitions_of = sorted(movable[0] | movable[1]), application.changelog_partitions
+            owners = [int(task in movable[1]) for task in tasks]
+            for exchange in _find_exchanges(application, tasks, pair, owners, partitions_of, costs, strategy):
+                move(exchange)
+                moved = True
         if not moved:
             return

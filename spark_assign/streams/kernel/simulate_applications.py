@@ -27,7 +27,6 @@ from uuid import NAMESPACE_OID, uuid5
 import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import table_of_rows
-from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import (
     PARTITION_MASK,
     AssignmentRequest,
@@ -36,18 +35,14 @@ from spark_assign.simulation.kernel.assignment_request import (
     Topics,
     code,
 )
-from spark_assign.simulation.kernel.classic_group_member import IllegalArgument, IllegalState
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.member import CLOSING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulate_groups import CODES, REBALANCE_COLUMNS, values_of
 from spark_assign.simulation.kernel.simulated_classic_group import SimulatedClassicGroup
-from spark_assign.simulation.kernel.simulated_group import (
-    DoesNotConvergeError,
-    InitialState,
-    RebalanceRow,
-    TooManyEventsError,
-)
+from spark_assign.simulation.kernel.simulated_group import InitialState
+from spark_assign.simulation.kernel.simulation_input import list_order, read_event
 from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
 from spark_assign.streams.kernel.classic_application import ClassicMember as Reported
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
@@ -120,7 +115,6 @@ class SimulatedApplication(SimulatedClassicGroup):
         state: what processes have on disk.
         tasks: tasks of each member at time 0.
         leaves: whether instances leave the group when they close.
-        traced: whether to record the trace.
 
     Attributes:
         steps: Events so far.
@@ -137,9 +131,8 @@ class SimulatedApplication(SimulatedClassicGroup):
         tasks: Mapping[str, MemberTasks],
         *,
         leaves: bool,
-        traced: bool = False,
     ) -> None:
-        super().__init__(initial_state, traced=traced, owners=False)
+        super().__init__(initial_state, traced=False, owners=False)
         self.steps: list[Step] = []
         self.state = state
         self._application, self._leaves = application, leaves
@@ -344,10 +337,6 @@ _EVENTS = (
     "metadata-refresh",
 )
 """Events of applications; topics and subscriptions are those of the topology."""
-_REBALANCE_COLUMNS = (
-    *("generation_id", "cause", "start_ms", "joined_ms", "end_ms", "duration_ms", "members", "leader", "assignor"),
-    *("revoked", "lost", "assigned", "moved"),
-)
 _Rows = Iterator[dict[str, Any]]
 
 
@@ -392,7 +381,8 @@ def _simulate(facts: StreamsFacts, params: ApplicationSimulationParams) -> list[
             simulation = read_simulation(facts, params)
             for _ in simulation.run(None):
                 pass
-            return [*_step_rows(simulation), *map(_rebalance_row, simulation.group.rebalances)]
+            rebalances = (values_of(row, REBALANCE_COLUMNS) for row in simulation.group.rebalances)
+            return [*_step_rows(simulation), *({"kind": REBALANCE, **row} for row in rebalances)]
         except tuple(_CODES) as error:
             fault = _CODES[type(error)], str(error)
         except Exception as error:  # one application must not affect other groups
@@ -404,15 +394,7 @@ class InvalidApplicationError(Exception):
     """Raised for an application that can be planned, but not simulated."""
 
 
-_CODES: dict[type[Exception], str] = {
-    InvalidApplicationError: "bad-settings",
-    InvalidEventError: "bad-event",
-    DoesNotConvergeError: "does-not-converge",
-    TooManyEventsError: "too-many-events",
-    IllegalArgument: "kafka-refuses",
-    IllegalState: "kafka-refuses",
-    UnknownOwnedPartitionsError: "unknown-owned",
-}
+_CODES = CODES | {InvalidApplicationError: "bad-settings", UnknownOwnedPartitionsError: "unknown-owned"}
 
 
 def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) -> GroupSimulation:
@@ -433,7 +415,7 @@ def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) ->
     members = {member.member_id: member for member in application.members}
     threads = []
     instances = {row["member_id"]: row["group_instance_id"] for row in facts.rows["member_settings"]}
-    for row in sorted(facts.rows["members"], key=_list_order):
+    for row in sorted(facts.rows["members"], key=list_order):
         name, member = row["member_id"], members[row["member_id"]]
         own = instances.get(name) or row["group_instance_id"]
         thread = StreamsThread(
@@ -464,10 +446,6 @@ def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) ->
     return GroupSimulation(initial_state, events, traced=False, owners=False, group=group)
 
 
-def _list_order(row: Mapping[str, Any]) -> tuple[bool, int, bytes]:
-    return row["position"] is None, row["position"] or 0, java_key(row["member_id"])
-
-
 def _read_tasks(classic: ClassicGroupInput) -> dict[str, MemberTasks]:
     """Returns the tasks that each member has at the start."""
     tasks = {member.member_id: MemberTasks() for member in classic.application.members}
@@ -485,8 +463,7 @@ def _read_event(row: dict[str, Any]) -> Event:
     if row["at_ms"] is None or row["event"] is None:
         known = {name: value for name, value in row.items() if value is not None}
         raise InvalidEventError(f"events: {known}: expected at_ms and event to be set")
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    event = Event(**values)
+    event = read_event(row)
     if event.event not in _EVENTS:
         raise event.invalid(f"the event can't happen to a Streams application. Use one of {', '.join(_EVENTS)}")
     return event
@@ -505,7 +482,3 @@ def _step_rows(simulation: GroupSimulation) -> _Rows:
         never = group.state.num_behind if number == len(group.steps) else 0
         columns = {"step": number, "at_ms": step.at_ms, "event": step.event, "member_ids": step.member_ids}
         yield {"kind": STEP, **columns, **difference, "never_caught_up": never}
-
-
-def _rebalance_row(row: RebalanceRow) -> dict[str, Any]:
-    return {"kind": REBALANCE, **{name: getattr(row, name) for name in _REBALANCE_COLUMNS}}

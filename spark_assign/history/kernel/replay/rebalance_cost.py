@@ -236,14 +236,14 @@ def measure_rounds(history: RecordedHistory, timing: TimingConfig) -> RoundDurat
 # --- baseline -----------------------------------------------------------------------------------------------------
 
 
-def baseline_costs(history: RecordedHistory, durations: RoundDurations) -> list[GenerationCost]:
+def baseline_costs(
+    history: RecordedHistory, identities: MemberIdentities, durations: RoundDurations
+) -> list[GenerationCost]:
     """Returns the baseline of a replay: the cost of each recorded generation with the configuration that was in use.
 
     Pauses are as measured, and estimated for rebalances without a measurement.
     """
-    generations, session_ms = history.generations, durations.timing.session_timeout_ms
-    identities = MemberIdentities(generations, session_ms)
-    costs = [GenerationCost()]
+    generations, costs = history.generations, [GenerationCost()]
     last_owners = _owner_identities(history, identities, 0)
     for index in range(1, len(generations)):
         previous, generation = generations[index - 1], generations[index]
@@ -253,7 +253,7 @@ def baseline_costs(history: RecordedHistory, durations: RoundDurations) -> list[
         paused_ms = 0 if generation.measured is None else generation.measured.paused_partition_ms
         costs.append(GenerationCost(int(generation.generation_kind != RESTARTED), moved, revoked, float(paused_ms)))
         last_owners |= owners
-    for rebalance in find_rebalances(history, session_ms):
+    for rebalance in find_rebalances(history, identities.session_ms):
         if all(generation.measured is None for generation in generations[rebalance.start : rebalance.end]):
             pause_ms = durations.rebalance_pause_ms(rebalance.start, rebalance.protocol, rebalance.counts)
             costs[rebalance.start].paused_partition_ms += pause_ms + rebalance.waited_ms

@@ -522,20 +522,14 @@ class _GroupReplay:
         self.history = history
         self._group_key = {"cluster": history.cluster, "group_id": history.group_id}
         durations = measure_rounds(history, params.timing)
+        identities = MemberIdentities(history.generations, params.timing.session_timeout_ms)
         self.current = ReplayVariant(history.assignor, history.static)
-        self.baseline = baseline_costs(history, durations)
+        self.baseline = baseline_costs(history, identities, durations)
         self.reproduced: Mapping[int, str | None] = {}
-        session_ms = params.timing.session_timeout_ms
-        identities = MemberIdentities(history.generations, session_ms)
         # Each variant makes its own steps: those of all generations take too much memory.
         self.runs = {
             variant: _ReplayRun(
-                replay_group(
-                    history,
-                    variant,
-                    replay_steps(history, static=static, session_ms=session_ms, identities=identities),
-                    durations,
-                )
+                replay_group(history, variant, replay_steps(history, identities, static=static), durations)
             )
             for assignor in params.assignors
             for static in params.static

@@ -124,19 +124,15 @@ class ReplayStep:
         return AssignmentOrder(self.members, self.partitions)
 
 
-def replay_steps(
-    history: RecordedHistory, *, static: bool, session_ms: int, identities: MemberIdentities | None = None
-) -> Iterator[ReplayStep]:
+def replay_steps(history: RecordedHistory, identities: MemberIdentities, *, static: bool) -> Iterator[ReplayStep]:
     """Yields the steps of a group; the first one is its first generation on record. Static members that leave are a
     step each, so that all steps together can have far more members than the record.
 
     Args:
         history: the group.
+        identities: the identities of its members.
         static: whether all of its members are static, or all dynamic.
-        session_ms: session timeout of members whose session timeout is not on record.
-        identities: the identities of its members, if they are known.
     """
-    identities = identities or MemberIdentities(history.generations, session_ms)
     return _static_steps(history, identities) if static else _dynamic_steps(history, identities)
 
 
@@ -147,6 +143,10 @@ class MemberIdentities:
     """Which members are the same before and after a restart (`history.kernel.departures`).
 
     A return under a shared client id is a guess there; here it is another member.
+
+    Args:
+        generations: the generations of a group.
+        session_ms: session timeout of members whose session timeout is not on record.
 
     Attributes:
         names: for each generation, member id to the first id of the same member.
