@@ -376,10 +376,8 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         SourceError: its content is damaged.
     """
     try:
-        content = parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
-        names = [name for name in schema.names if name in content.schema_arrow.names]
-        for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
-            batch.validate(full=True)  # text that isn't UTF-8
+        for batch in _batches(file.path, schema.names):
+            names = batch.schema.names
             columns = []
             for each in schema:
                 if each.name in file.partition:
@@ -396,8 +394,45 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         raise SourceError(f"{problem}. Write or copy it again") from error
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a Parquet file, with those of the columns that it has.
+
+    Texts stay in dictionaries: a few kilobytes can repeat a long one in each row. Without dictionaries, a batch has
+    about `_MAX_RECORD_BYTES` at most.
+
+    Raises:
+        ValueError: a row is too large, or text isn't UTF-8.
+    """
+    metadata = parquet.read_metadata(path)
+    leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
+    texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
+    width = sum(max(0, each.length) for each in leaves)  # of values with a fixed length
+    content = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts, coerce_int96_timestamp_unit="us")
+    names = [name for name in columns if name in content.schema_arrow.names]
+    for number in range(content.num_row_groups):  # each has dictionaries of its own
+        group = metadata.row_group(number)
+        most = _MAX_RECORD_BYTES // (1 + width + group.total_byte_size // max(1, group.num_rows))
+        size = max(1, min(_PIECE_ROWS, most))
+        for batch in content.iter_batches(batch_size=size, row_groups=[number], columns=names):
+            batch.validate(full=True)
+            ends = np.cumsum(sum(map(_row_bytes, batch.columns), np.zeros(len(batch), np.int64)))
+            if np.diff(ends, prepend=0).max(initial=0) > _MAX_EXPANDED_BYTES:
+                raise ValueError(f"a row has more than {_MAX_EXPANDED_BYTES:,} bytes")
+            cuts = np.flatnonzero(np.diff(ends // _MAX_RECORD_BYTES)) + 1
+            yield from (batch[start:end] for start, end in itertools.pairwise([0, *cuts.tolist(), len(batch)]))
+
+
+def _row_bytes(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Returns about how many bytes each row of a column has without dictionaries."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary).take(column.indices)
+        return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        before = np.append(0, np.cumsum(_row_bytes(column.values)))
+        return np.diff(before[column.offsets.to_numpy()])
+    if pa.types.is_struct(column.type):
+        return sum(map(_row_bytes, column.flatten()), np.zeros(len(column), np.int64))
+    return np.full(len(column), 8)
 
 
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
