@@ -71,8 +71,7 @@ def write_empty(table: Path, schema: StructType, format: str) -> None:
     if format == "parquet":
         parquet.write_table(to_arrow_schema(schema).empty_table(), table / "part-0.parquet")
     else:
-        header = ",".join(schema.names) + "\n" if format == "csv" else ""
-        (table / f"part-0.{format}").write_text(header, encoding="utf-8")
+        (table / f"part-0.{format}").touch()
 
 
 def count_rows(table: Path) -> int | None:

@@ -369,6 +369,19 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
     return numbers.repartition(min(len(files), _MAX_TASKS), "number").mapInArrow(read, schema)
 
 
+def write_csv(rows: DataFrame, folder: Path) -> None:
+    """Writes a table of the embedded engine as a csv file, as Spark does: an empty text is `""`, an empty field is
+    null. The engine itself writes both as empty fields."""
+    schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in rows.schema])
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir=_temporary_folder()) as copy:
+        rows.write.parquet(location_for(rows.sparkSession, f"{copy}/rows"))
+        with arrow_csv.CSVWriter(folder / "part-0.csv", schema) as file:
+            for each in list_files([f"{copy}/rows"]):
+                for piece in _pieces(each, schema):
+                    file.write_table(piece)
+
+
 def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks.
 

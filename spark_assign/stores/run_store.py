@@ -198,6 +198,8 @@ def write_run(
     )
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
+    if format == "csv" and (options or local_parquet.local_folder(output) is None):
+        require_spark(spark, f"--output-option {', '.join(options)} for csv" if options else f"Csv in {output}")
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
     try:

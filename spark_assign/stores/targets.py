@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.engine import is_embedded, location_for, plain_schema, shares_files
+from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores import local_parquet
 from spark_assign.stores.file_faults import FileFaults
-from spark_assign.stores.local_tables import read_stored, read_text
+from spark_assign.stores.local_tables import read_stored, read_text, write_csv
 from spark_assign.stores.locations import file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
@@ -65,10 +65,13 @@ class FolderTarget(Target):
         for name in self._json_columns(table, attempt.format):
             frame = frame.withColumn(name, F.to_json(name))
         path = self._path(table, attempt.run_id, attempt.id)
+        folder = local_parquet.local_folder(path)
+        if attempt.format == "csv" and is_embedded(self.spark) and folder is not None:
+            write_csv(frame, folder)
+            return
         frame.write.format(attempt.format or "parquet").options(**settings).save(
             location_for(self.spark, path, attempt.format)
         )
-        folder = local_parquet.local_folder(path)
         if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
             local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
 
@@ -79,6 +82,8 @@ class FolderTarget(Target):
         schema = plain_schema(StructType(fields))
         frame = None if own else self._read_here(table, attempt, schema)
         if frame is None:
+            if attempt.format == "csv":  # for Sail, an empty field is no null
+                require_spark(self.spark, f"Csv in {self.output}, which is remote or read with options,")
             reader = self.spark.read.format(attempt.format or "parquet")
             if attempt.format in (None, "parquet", "orc", "csv", "json"):
                 reader = reader.schema(schema)  # without a schema, Spark runs a job to infer it

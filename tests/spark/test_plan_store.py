@@ -131,6 +131,7 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
     ]
     states = [
         {"connect_cluster": "null"},
+        {"connect_cluster": ""},
         {"connect_cluster": "empty", "assignment": [], "candidates": []},
         {"connect_cluster": "full", "assignment": items, "candidates": ["", None, "null", 'w,"1"\\']},
     ]
