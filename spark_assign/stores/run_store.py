@@ -38,7 +38,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.engine import require_spark, unknown_format
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.spark.engine import refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.local_tables import list_files
@@ -242,8 +243,11 @@ def write_run(
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
         if unknown_error := unknown_format(format, error):
             raise unknown_error from error
-        if not isinstance(error, SparkAssignError) and _is_replaced(target, attempt):
-            raise replaced_error(output, run_id) from error
+        if not isinstance(error, SparkAssignError):
+            if _is_replaced(target, attempt):
+                raise replaced_error(output, run_id) from error
+            if refused := refused_option(options or {}, error):
+                raise refused from error
         raise
     target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
