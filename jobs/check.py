@@ -134,7 +134,7 @@ def _drifted_groups(options: Options, spark: SparkSession) -> DataFrame | None:
     if not options.drift:
         return None
     location, run_id = split_run_id(options.drift)
-    return read_run(spark, location, run_id, schemas=STORED_DRIFT_TABLES).tables["groups"]
+    return read_run(spark, location, run_id, schemas=STORED_DRIFT_TABLES, required=("groups",)).tables["groups"]
 
 
 if __name__ == "__main__":
