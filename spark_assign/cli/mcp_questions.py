@@ -43,7 +43,7 @@ from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import local_path, split_run_id
 from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_row_fault, reason
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_fault, reason
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
 
@@ -419,7 +419,7 @@ def _tool(question: Callable[..., Any], lock: threading.Lock) -> Callable[..., A
             with lock:
                 return question(**arguments)
         except Exception as raised:
-            error = find_row_fault(raised) or raised
+            error = find_fault(raised) or raised
             text = str(error) if isinstance(error, SparkAssignError) else f"{type(error).__name__}: {reason(error)}"
             raise ToolError(answers.bounded(text, most=1_200)) from error
 

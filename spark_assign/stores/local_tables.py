@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import parquet
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
@@ -45,7 +44,7 @@ from spark_assign.stores.file_faults import (
 )
 from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
 from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
@@ -281,9 +280,15 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     if faults.has(table):
         return None
     if is_embedded(spark):
-        kinds = {name: _schema_of(path).field(name).type for name, (_, path) in types.items()}
-        of_folders = {name: StringType() for file in files for name in file.partition}
-        columns = {name: from_arrow_type(_value_type(kind)) for name, kind in kinds.items()} | of_folders
+        columns: dict[str, DataType] = {}
+        for name, (kind, path) in types.items():
+            if (found_type := _spark_type(_schema_of(path).field(name).type)) is None:
+                faults.add_file(table, path, f"{name} is {kind}, a type that Spark lacks", "Cast or remove the column")
+            else:
+                columns[name] = found_type
+        columns |= {name: StringType() for file in files for name in file.partition}
+        if faults.has(table):
+            return None
         return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
     if len(paths_by_columns) <= 1:
         return spark.read.parquet(*(location_for(spark, f"file://{path}") for path in sources))
@@ -321,10 +326,12 @@ def read_parquet_location(spark: SparkSession, table: str, location: str) -> Dat
         try:
             frame = spark.read.parquet(for_spark(location))
             _ = frame.schema  # Spark Connect opens the files only now
-        except AnalysisException as error:
+        except Exception as error:  # classic PySpark lets Java's own exceptions through
+            if is_engine_failure(error):
+                raise
             if re.search("PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA", str(error)):
                 raise SourceError(f"{table}: there are no Parquet files in {location}") from error
-            raise
+            raise SourceError(f"{table}: {location} cannot be read: {reason(error)}") from error
         return frame
     faults = FileFaults()
     rows = read_parquet(spark, table, [local], faults)
@@ -402,7 +409,7 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
             yield pa.table(columns, schema=schema)
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException, ValueError) as error:
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:  # KeyError: two columns of one name
         problem = f"file://{file.path} cannot be read: {shortened(problem_of(error), 300)}"
         raise SourceError(f"{problem}. Write or copy it again") from error
 
@@ -452,6 +459,8 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
         schema = _schema_of(path)
+        if len(set(schema.names)) < len(schema):
+            raise ValueError("two columns have the same name")
     except (OSError, pa.ArrowException, ValueError) as error:
         problem = "it is empty" if os.path.exists(path) and not os.path.getsize(path) else problem_of(error)
         faults.add_file(table, path, problem, "Check its name, or write or copy it again")
@@ -472,10 +481,16 @@ def _schema_of(path: str) -> pa.Schema:
 
 def _type_name(kind: pa.DataType) -> str:
     """Returns the name of a type in Spark, or Arrow's if Spark has none."""
+    spark_type = _spark_type(kind)
+    return str(kind) if spark_type is None else spark_type.simpleString()
+
+
+def _spark_type(kind: pa.DataType) -> DataType | None:
+    """Returns the type of Spark, or None if it has none."""
     try:
-        return from_arrow_type(_value_type(kind)).simpleString()
+        return from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
     except Exception:  # an unsupported type, whose exception differs between versions of PySpark
-        return str(kind)
+        return None
 
 
 # --- reads local csv and JSON-lines files in pieces of complete records, and checks every value ---------------
