@@ -32,6 +32,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.report.group_members import MemberLines, read_group_members
 from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name
@@ -192,6 +193,8 @@ class Questions:
         unknown = [] if owned is not None else ["What members own isn't known."]
         unknown += [] if of.row["lag"] is not None else ["The lag of the group isn't known."]
         owned = dataframe_of_rows(self._spark, [], ASSIGNMENT_SLICES) if owned is None else owned
+        if not owned.where(F.col("count") > MAX_PARTITIONS).isEmpty():
+            raise SourceError(f"A slice has more than {MAX_PARTITIONS:,} partitions. Correct the table owned_slices.")
         known = {"members": of.fleet.members, "loads": of.fleet.loads, "offsets": of.offsets}
         found = read_group_members({"assignment_slices": owned}, known)
         lines = MemberLines(found, of.row, {})
