@@ -381,8 +381,10 @@ def _mean_pauses(ownership: DataFrame) -> DataFrame:
     first, last = (F.floor((F.col(at) - F.col("first_ms")) / F.col("width")) for at in ("start_ms", "inner_ms"))
     bucket_start = F.col("first_ms") + F.col("bucket") * F.col("width")
     overlap = F.least("end_ms", "bucket_end") - F.greatest("start_ms", "bucket_start")
+    doubles = {name: F.col(name).cast("double") for name in ("start_ms", "end_ms")}  # no difference overflows
     return (
         ownership.where("state <> 'consumed' and end_ms > start_ms")
+        .withColumns(doubles)
         .withColumns({"first_ms": F.min("start_ms").over(of_group), "last_ms": F.max("end_ms").over(of_group)})
         .withColumn("width", F.greatest(F.lit(1), F.ceil((F.col("last_ms") - F.col("first_ms")) / BUCKETS)))
         .withColumn("inner_ms", F.col("end_ms") - 1)

@@ -21,14 +21,16 @@ from spark_assign.report.comparison import compare_rows
 from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
+from spark_assign.report.listed_groups import collected
 from spark_assign.report.plan_page import plan_rows
 from spark_assign.report.replicas import replica_rows
-from spark_assign.report.simulation import charted_ownership, simulation_rows
+from spark_assign.report.simulation import _mean_pauses, charted_ownership, simulation_rows, with_variant
 from spark_assign.simulation.simulate_groups import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.connect import DELAYS, METRICS
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
-from spark_assign.tables.simulation import EVENTS
+from spark_assign.tables.simulation import EVENTS, OWNERSHIP
 from tests.frames import dataframe, scenario_tables
 from tests.spark.fleets import fleet, kept
 from tests.unit.report_rows import classes_of, ruled_of
