@@ -46,7 +46,7 @@ _KEEPS_UP = {True: "yes", False: "no", None: DASH}
 
 
 def _whole(value: float | None) -> str:
-    return DASH if value is None else number(round(value))
+    return DASH if value is None else f"{value:,.0f}"
 
 
 def _rate(value: float | None) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number
+from spark_assign.report.formatting import DASH, Row, Rows, count, duration, format_bytes, group_name, number
 from spark_assign.report.listed_groups import (
     any_of,
     collected,
@@ -37,7 +37,7 @@ _STEP_SUMS = (
 
 
 def _whole(value: float | None) -> str:
-    return number(None if value is None else round(value))
+    return DASH if value is None else f"{value:,.0f}"
 
 
 def _caught_up(row: Row) -> str:

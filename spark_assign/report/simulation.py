@@ -65,6 +65,8 @@ def _seconds(milliseconds: int | None) -> str:
 def _cost_text(row: Row, prefix: str = "") -> str:
     rebalances, paused, longest = (row[f"{prefix}{name}"] for name in ("rebalances", *COST_COLUMNS[:2]))
     unowned = row.get(f"{prefix}unowned_at_end")
+    if rebalances is None:
+        return DASH
     never = f", {unowned:,} never" if unowned else ""
     return f"{rebalances:,} / {partition_seconds(paused)} / {_seconds(longest)}{never}"
 
