@@ -28,10 +28,9 @@ from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.arrow_schemas import spark_type, to_arrow_type
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import (
@@ -42,15 +41,16 @@ from spark_assign.stores.file_faults import (
     problem_of,
     shortened,
 )
+from spark_assign.stores.local_parquet import MAX_EXPANDED_BYTES, batches, schema_of
 from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
 from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
-_MAX_PARQUET_BYTES_IN_MEMORY, _MAX_EXPANDED_BYTES = 4 * 1024 * 1024, 512 * 1024 * 1024
+_MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
-_PIECES_PER_FILE, _PIECE_ROWS, _MAX_TASKS = 4, 25_000, 64
+_PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
@@ -282,7 +282,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     if is_embedded(spark):
         columns: dict[str, DataType] = {}
         for name, (kind, path) in types.items():
-            if (found_type := _spark_type(_schema_of(path).field(name).type)) is None:
+            if (found_type := spark_type(schema_of(path).field(name).type)) is None:
                 faults.add_file(table, path, f"{name} is {kind}, a type that Spark lacks", "Cast or remove the column")
             else:
                 columns[name] = found_type
@@ -359,9 +359,9 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
     arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
         read_at_once, num_bytes = [arrow_schema.empty_table()], 0
-        for piece in (piece for file in files for piece in _pieces(file, arrow_schema)):
+        for piece in (piece for file in files for piece in parquet_pieces(file, arrow_schema)):
             read_at_once.append(piece)
-            if (num_bytes := num_bytes + piece.nbytes) > _MAX_EXPANDED_BYTES:
+            if (num_bytes := num_bytes + piece.nbytes) > MAX_EXPANDED_BYTES:
                 break
         else:
             return dataframe_of(spark, pa.concat_tables(read_at_once), schema)
@@ -369,34 +369,21 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["number"].to_pylist():
-                for piece in _pieces(files[number], arrow_schema):
+                for piece in parquet_pieces(files[number], arrow_schema):
                     yield from piece.to_batches()
 
     numbers = dataframe_of(spark, pa.table({"number": pa.array(range(len(files)), pa.int64())}), _NUMBERS)
     return numbers.repartition(min(len(files), _MAX_TASKS), "number").mapInArrow(read, schema)
 
 
-def write_csv(rows: DataFrame, folder: Path) -> None:
-    """Writes a table of the embedded engine as a csv file, as Spark does: an empty text is `""`, an empty field is
-    null. The engine itself writes both as empty fields."""
-    schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in rows.schema])
-    folder.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(dir=_temporary_folder()) as copy:
-        rows.write.parquet(location_for(rows.sparkSession, f"{copy}/rows"))
-        with arrow_csv.CSVWriter(folder / "part-0.csv", schema) as file:
-            for each in list_files([f"{copy}/rows"]):
-                for piece in _pieces(each, schema):
-                    file.write_table(piece)
-
-
-def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
+def parquet_pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks.
 
     Raises:
         SourceError: its content is damaged.
     """
     try:
-        for batch in _batches(file.path, schema.names):
+        for batch in batches(file.path, schema.names):
             names = batch.schema.names
             columns = []
             for each in schema:
@@ -414,51 +401,10 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         raise SourceError(f"{problem}. Write or copy it again") from error
 
 
-def _batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a Parquet file, with those of the columns that it has.
-
-    Texts stay in dictionaries: a few kilobytes can repeat a long one in each row. Without dictionaries, a batch has
-    about `_MAX_RECORD_BYTES` at most.
-
-    Raises:
-        ValueError: a row is too large, or text isn't UTF-8.
-    """
-    metadata = parquet.read_metadata(path)
-    leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
-    texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
-    width = sum(max(0, each.length) for each in leaves)  # of values with a fixed length
-    content = parquet.ParquetFile(path, metadata=metadata, read_dictionary=texts, coerce_int96_timestamp_unit="us")
-    names = [name for name in columns if name in content.schema_arrow.names]
-    for number in range(content.num_row_groups):  # each has dictionaries of its own
-        group = metadata.row_group(number)
-        most = _MAX_RECORD_BYTES // (1 + width + group.total_byte_size // max(1, group.num_rows))
-        size = max(1, min(_PIECE_ROWS, most))
-        for batch in content.iter_batches(batch_size=size, row_groups=[number], columns=names):
-            batch.validate(full=True)
-            ends = np.cumsum(sum(map(_row_bytes, batch.columns), np.zeros(len(batch), np.int64)))
-            if np.diff(ends, prepend=0).max(initial=0) > _MAX_EXPANDED_BYTES:
-                raise ValueError(f"a row has more than {_MAX_EXPANDED_BYTES:,} bytes")
-            cuts = np.flatnonzero(np.diff(ends // _MAX_RECORD_BYTES)) + 1
-            yield from (batch[start:end] for start, end in itertools.pairwise([0, *cuts.tolist(), len(batch)]))
-
-
-def _row_bytes(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns about how many bytes each row of a column has without dictionaries."""
-    if pa.types.is_dictionary(column.type):
-        lengths = pc.binary_length(column.dictionary).take(column.indices)
-        return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        before = np.append(0, np.cumsum(_row_bytes(column.values)))
-        return np.diff(before[column.offsets.to_numpy()])
-    if pa.types.is_struct(column.type):
-        return sum(map(_row_bytes, column.flatten()), np.zeros(len(column), np.int64))
-    return np.full(len(column), 8)
-
-
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
-        schema = _schema_of(path)
+        schema = schema_of(path)
         if len(set(schema.names)) < len(schema):
             raise ValueError("two columns have the same name")
     except (OSError, pa.ArrowException, ValueError) as error:
@@ -468,29 +414,10 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     return {each.name: _type_name(each.type) for each in schema}
 
 
-def _schema_of(path: str) -> pa.Schema:
-    """Returns the schema of a Parquet file. Spark writes timestamps as INT96, which for Arrow have no time zone."""
-    file = parquet.ParquetFile(path)
-    schema = file.schema_arrow
-    for column in (file.metadata.schema.column(index) for index in range(file.metadata.num_columns)):
-        if column.physical_type == "INT96" and column.path == column.name:
-            at = schema.get_field_index(column.name)
-            schema = schema.set(at, pa.field(column.name, pa.timestamp("us", "UTC")))
-    return schema
-
-
 def _type_name(kind: pa.DataType) -> str:
     """Returns the name of a type in Spark, or Arrow's if Spark has none."""
-    spark_type = _spark_type(kind)
-    return str(kind) if spark_type is None else spark_type.simpleString()
-
-
-def _spark_type(kind: pa.DataType) -> DataType | None:
-    """Returns the type of Spark, or None if it has none."""
-    try:
-        return from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
-    except Exception:  # an unsupported type, whose exception differs between versions of PySpark
-        return None
+    known = spark_type(kind)
+    return str(kind) if known is None else known.simpleString()
 
 
 # --- reads local csv and JSON-lines files in pieces of complete records, and checks every value ---------------
