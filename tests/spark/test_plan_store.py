@@ -27,6 +27,7 @@ from spark_assign.tables.advice import ADVICE
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError, find_row_fault
 from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.schema_fields import schema as schema_of
 from spark_assign.tables.streams import DRIFT_TASKS
 from tests.frames import dataframe, frame_of
 from tests.snapshots import of_kafka
@@ -123,6 +124,20 @@ def test_table_formats_by_path(spark: SparkSession, tmp_path: Path, format: str)
     assert rows(plan(fleet, "range").assignments.select("member_id", "partition")) == [("m", 0), ("m", 1), ("m", 2)]
     with pytest.raises(ConfigError, match=f"A {format} table in .*, whose path has blanks, .* needs Spark"):
         write_run(planned, str(tmp_path / "a plan"), run_id="first", format=format)
+
+
+@pytest.mark.parametrize("format", ["parquet", "json", "csv"])
+def test_texts_and_numbers_are_read_back(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """An empty text, infinity (a lag that is never read), and times; a table without rows."""
+    kinds = schema_of("name string?, seconds double?, time timestamp?, names array<string>?")
+    time = datetime(2026, 1, 1, microsecond=123_000, tzinfo=UTC)
+    given = [("", float("inf"), time, [""]), ('a\n"b"', -1.5e300, None, []), (None, None, time, None)]
+    tables = {"some": dataframe(spark, kinds, given), "none": dataframe(spark, kinds, [])}
+    schemas = dict.fromkeys(tables, kinds)
+    write_run(tables, str(tmp_path), run_id="r", format=format, schemas=schemas)
+    stored = read_run(spark, str(tmp_path), schemas=schemas).tables
+    assert rows(stored["some"]) == rows(tables["some"])
+    assert rows(stored["none"]) == []
 
 
 def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> None:
