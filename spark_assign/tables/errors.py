@@ -53,7 +53,7 @@ _ROW_FAULT = re.compile(rf"faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})", 
 """Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy."""
 _FILE_FAULT = re.compile(
     r"SourceError: (file:[^\n]{1,3000})"
-    r"|FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\S{1,60} [^\n]{1,60} reading (file \S{1,3000})"
+    r"|FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\S{1,60} [^\n]{1,60} reading file (\S{1,3000})"
 )
 """Message of a query that fails because of one file: our own, and that of Spark."""
 
@@ -67,7 +67,7 @@ def find_row_fault(error: BaseException) -> FleetError | None:
 def find_fault(error: BaseException) -> FleetError | SourceError | None:
     """Returns the error for the row or the file that made a query fail; None if it failed for another reason."""
     found = _FILE_FAULT.search(str(error))
-    file_fault = found and SourceError(found[1] or f"{found[2]} cannot be read. Write or copy it again")
+    file_fault = found and SourceError(found[1] or f"{found[2].rstrip('.')} cannot be read. Write or copy it again")
     return find_row_fault(error) or file_fault
 
 

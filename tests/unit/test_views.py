@@ -71,5 +71,5 @@ def test_a_damaged_stored_run_is_shown() -> None:
     assert advice_commands(advice).confidence == "Unknown: the category isn't known."
     nothing = dict.fromkeys(COMPARISON.names) | {"cluster": "c", "group_id": "g"}
     assert COMPARED.lines([nothing], 1)[-1].split() == ["c/g", *["–"] * 7]
-    assert [_bucket_label(seconds, 86_400) for seconds in (-(10**15), 10**15)] == ["02 Jan", "14 Dec"]
+    assert [_bucket_label(seconds, 86_400) for seconds in (-(10**15), 10**15)] == ["02 Jan", "26 Dec"]
     assert read_clients("Java 3?, librdkafka x, y") == {"Java": 3}
