@@ -88,7 +88,8 @@ def main(options: Options) -> int:
         plan = stored_plan(spark, options.plan, STORED_PLAN_TABLES)
         name_clusters_of(*plan.tables.values())
         if options.drift:
-            drifted = read_run(spark, *split_run_id(options.drift), schemas=STORED_DRIFT_TABLES).tables["groups"]
+            place = split_run_id(options.drift)
+            drifted = read_run(spark, *place, schemas=STORED_DRIFT_TABLES, required=("groups",)).tables["groups"]
         of_plan = {name: getattr(thresholds, name) for name in OF_PLANS}
         found.append(alerts(rejected_of_all_kinds(plan.tables), drifted, **of_plan))
         of_streams = given_parameters(options, AlertLimits, *OF_STREAMS)

@@ -51,6 +51,7 @@ from spark_assign.sources.files.snapshot_files import last_taken, summarized
 from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import ALERTS
 from spark_assign.tables.parameters import Param, parameter_fields
 from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_TABLES, STREAMS, tables_of_kind
@@ -348,7 +349,10 @@ def _table(tables: Mapping[str, Mapping[str, DataFrame]], step: str, name: str) 
 def _ends(history: StoredRun) -> dict[str, datetime]:
     """Returns the time of the last record of each cluster in a history, in UTC."""
     ends = history.tables["groups"].groupBy("cluster").agg(F.unix_millis(F.max("end_time")).alias("end"))
-    return {row["cluster"]: datetime.fromtimestamp(row["end"] / 1000, UTC) for row in collected(ends)}
+    try:
+        return {row["cluster"]: datetime.fromtimestamp(row["end"] / 1000, UTC) for row in collected(ends)}
+    except (OverflowError, ValueError) as error:
+        raise SourceError("groups.end_time: a time isn't in the years 1 to 9999. Remove that row") from error
 
 
 def _time_ranges(
@@ -361,7 +365,8 @@ def _time_ranges(
     lookback = timedelta(milliseconds=options.lookback or 86_400_000)
     before = None if options.lookback else previous_run(spark, location, options.run_id)
     starts = _ends(stored_history(spark, f"{location}@{before}")) if before else {}
-    return {cluster: (starts.get(cluster, end - lookback), end) for cluster, end in ends.items()}
+    first = datetime.min.replace(tzinfo=UTC)
+    return {cluster: (starts.get(cluster, max(end, first + lookback) - lookback), end) for cluster, end in ends.items()}
 
 
 def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dict[str, Any]]:

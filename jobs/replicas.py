@@ -386,7 +386,8 @@ def _stored_placement(spark: SparkSession, plan: str) -> DataFrame:
         SourceError: there is no run, or it isn't a reassignment.
     """
     location, run_id = split_run_id(plan)
-    return read_run(spark, location, run_id, schemas={**REASSIGN_TABLES, "schedule": SCHEDULE}).tables["placement"]
+    schemas = {**REASSIGN_TABLES, "schedule": SCHEDULE}
+    return read_run(spark, location, run_id, schemas=schemas, required=("placement",)).tables["placement"]
 
 
 def _read_fleet(spark: SparkSession, options: Options) -> ReplicaFleet:

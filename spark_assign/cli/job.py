@@ -39,7 +39,7 @@ from spark_assign.cli.process import (
     with_output_written,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.tables.errors import SparkAssignError, find_row_fault, reason
+from spark_assign.tables.errors import SparkAssignError, find_fault, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def run_job(
                 log.error("%s: %s", job, word)
             outcome.failed(stopped_by.__name__, word)
         else:
-            error = find_row_fault(raised) or raised
+            error = find_fault(raised) or raised
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
             text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"

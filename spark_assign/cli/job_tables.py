@@ -6,7 +6,6 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,10 +20,9 @@ from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
-from spark_assign.tables.schema_check import with_keys
 from spark_assign.tables.simulation import EVENTS
 
 if TYPE_CHECKING:
@@ -215,11 +213,9 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
     Raises:
         SourceError: there is no run, or it isn't a history.
     """
-    location, run_id = split_run_id(location)
-    run = read_run(spark, location, run_id, schemas={**HISTORY_TABLES, **REPLAY_TABLES})
-    if "rebalances" not in run.tables:
-        raise SourceError(f"{location} has no history of groups, but {', '.join(sorted(run.tables))}")
-    return run
+    required = ("groups", "rebalances", "pauses", "deploys", "unreadable", "rejected")
+    schemas = {**HISTORY_TABLES, **REPLAY_TABLES}
+    return read_run(spark, *split_run_id(location), schemas=schemas, required=required)
 
 
 def stored_plan(spark: SparkSession, location: str, schemas: Mapping[str, StructType]) -> StoredRun:
@@ -228,12 +224,7 @@ def stored_plan(spark: SparkSession, location: str, schemas: Mapping[str, Struct
     Raises:
         SourceError: there is no run, or it lacks a table that every plan has.
     """
-    run = read_run(spark, *split_run_id(location), schemas=schemas)
-    if missing := [name for name in ("metrics", "rejected") if name not in run.tables]:
-        raise SourceError(f"{location} has no table {', '.join(missing)}. Name a run of the job plan")
-    names = [name for name in ("metrics", "rejected", "assignment_slices") if name in run.tables]
-    checked = {name: with_keys(name, run.tables[name], schemas[name]) for name in names}  # a null fails a query
-    return replace(run, tables={**run.tables, **checked})
+    return read_run(spark, *split_run_id(location), schemas=schemas, required=("metrics", "rejected"))
 
 
 def read_topologies(values: Sequence[str]) -> dict[str, str]:

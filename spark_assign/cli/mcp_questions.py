@@ -32,6 +32,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.report.group_members import MemberLines, read_group_members
 from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name
@@ -43,7 +44,7 @@ from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import local_path, split_run_id
 from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_row_fault, reason
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_fault, reason
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
 
@@ -192,6 +193,8 @@ class Questions:
         unknown = [] if owned is not None else ["What members own isn't known."]
         unknown += [] if of.row["lag"] is not None else ["The lag of the group isn't known."]
         owned = dataframe_of_rows(self._spark, [], ASSIGNMENT_SLICES) if owned is None else owned
+        if not owned.where(F.col("count") > MAX_PARTITIONS).isEmpty():
+            raise SourceError(f"A slice has more than {MAX_PARTITIONS:,} partitions. Correct the table owned_slices.")
         known = {"members": of.fleet.members, "loads": of.fleet.loads, "offsets": of.offsets}
         found = read_group_members({"assignment_slices": owned}, known)
         lines = MemberLines(found, of.row, {})
@@ -419,7 +422,7 @@ def _tool(question: Callable[..., Any], lock: threading.Lock) -> Callable[..., A
             with lock:
                 return question(**arguments)
         except Exception as raised:
-            error = find_row_fault(raised) or raised
+            error = find_fault(raised) or raised
             text = str(error) if isinstance(error, SparkAssignError) else f"{type(error).__name__}: {reason(error)}"
             raise ToolError(answers.bounded(text, most=1_200)) from error
 

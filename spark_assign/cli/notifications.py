@@ -30,7 +30,7 @@ from spark_assign.tables.quoting import chat_text
 
 VERSION = 1
 """Version of the message and of the file. New keys don't change it."""
-TIMEOUT_SECONDS = 30
+TIMEOUT_SECONDS, _MAX_STATE_BYTES = 30, 64 << 20
 MAX_LINES = 20
 """Maximum number of alerts that the text lists."""
 
@@ -95,7 +95,7 @@ def _read(file: str) -> dict[tuple[str, ...], Alert]:
     try:
         system, path = file_system(file)
         with system.open_input_stream(path, compression=None) as stream:
-            content = json.loads(stream.read())
+            content = json.loads(stream.read(_MAX_STATE_BYTES))
         if content["version"] != VERSION:
             raise KeyError("version")
         return {_key(row): row for row in content["alerts"]}

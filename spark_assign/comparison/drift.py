@@ -22,16 +22,15 @@ from spark_assign.groups import facts
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.groups.planning import Plan
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.partition_slices import expand, to_bitmaps
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import PassResult
+from spark_assign.stores.run_store import checked
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
-from spark_assign.tables.schema_check import not_null
 
 Side = FleetTables | Plan | Mapping[str, DataFrame]
 """One of the compared states: a fleet, a plan, or the tables of a stored plan."""
@@ -110,7 +109,7 @@ def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
             f"The stored plan has no table {', '.join(missing)}, only {', '.join(sorted(tables))}. Store the missing "
             "tables, too."
         )
-    tables = {name: _without_nulls(name, table) for name, table in tables.items() if name in PLAN_TABLES}
+    tables = {name: checked(name, table, PLAN_TABLES[name]) for name, table in tables.items() if name in PLAN_TABLES}
     all_facts = [_facts_of_kind(tables["rejected"], REJECTED_GROUP, "code")]
     if "assignment_slices" in tables:
         all_facts.append(_facts_of_kind(tables["assignment_slices"], OWNED_SLICE, *_SLICE_COLUMNS))
@@ -126,18 +125,6 @@ def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
     columns = (value.cast("long").alias(name) for name, value in counts.items())
     all_facts.append(_facts_of_kind(tables["metrics"], PLANNED_GROUP, "assignor", *columns, "max_over_mean"))
     return union(all_facts)
-
-
-def _without_nulls(name: str, table: DataFrame) -> DataFrame:
-    """Returns a table of a stored plan, of which a query fails if a required value is null, or a slice has partitions
-    beyond any topic: a row with a wrong number would need more memory than a worker has."""
-    fields = [field for field in PLAN_TABLES[name].fields if field.name in table.columns]
-    if name == "assignment_slices":
-        last = F.col("first") + F.col("step").cast("long") * (F.col("count") - 1)
-        is_slice = (F.col("first") >= 0) & ((F.col("step") > 0) | (F.col("count") <= 1))
-        table = table.withColumn("count", F.when(is_slice & (last < MAX_PARTITIONS), F.col("count")))
-    keys = [field.name for field in fields if not field.nullable]
-    return table.select(*(not_null(name, field, keys) for field in fields))
 
 
 def _facts_of_kind(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:

@@ -106,7 +106,7 @@ def format_advice(rows: Rows) -> list[str]:
     for row in rows:
         if row["category"] != category:
             category = row["category"]
-            lines += ["", f"{TITLES[category]}:"]
+            lines += ["", f"{TITLES.get(category, category)}:"]
         lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['action']}. {row['description']}")
         if row["gain"] is not None:
             lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}")
@@ -132,7 +132,7 @@ def description_with_note(row: Row) -> str:
 
 def amount_with_unit(row: Row, name: str) -> str:
     """Returns a gain or a cost with its unit, or a dash for None."""
-    value, unit = row[name], row[f"{name}_unit"]
+    value, unit = row[name], row[f"{name}_unit"] or ""
     if value is None:
         return DASH
     digits = 0 if unit.startswith(("partition-seconds", "task-seconds", "moves", "messages", "%")) else 2
@@ -229,7 +229,7 @@ def advice_commands(row: Row) -> Commands:
     """Returns the commands of a row of `advice`."""
     settings = (row["settings"] or "").splitlines()
     more = f"spark-assign {row['command']}" if row["command"] else ""
-    confidence = _CONFIDENCE[Category(row["category"])]
+    confidence = _CONFIDENCE.get(row["category"], "Unknown: the category isn't known.")
     group = row["group_id"]
     if row["action"] in _REPLICAS:
         reassign = f"kafka-reassign-partitions.sh {_SERVERS} --reassignment-json-file FILE"

@@ -300,7 +300,8 @@ def connect_rows(connect: Any) -> dict[str, Rows]:
     """
     tables = dict(connect if isinstance(connect, Mapping) else connect.tables)
     if {"metrics", "delays"} <= set(tables):
-        tables["metrics"] = tables["metrics"].join(tables["delays"], _CLUSTER, "left")
+        delays = tables["delays"].groupBy(_CLUSTER).agg(F.max("delay_ms").alias("delay_ms"))  # one row of each
+        tables["metrics"] = tables["metrics"].join(delays, _CLUSTER, "left")
     if "costs" in tables:
         if "not_running" not in tables["costs"].columns:  # a run of an earlier release
             tables["costs"] = tables["costs"].withColumn("not_running", F.lit(0))

@@ -29,7 +29,18 @@ from spark_assign.report.advice import (
     settings_commands,
     subject_name,
 )
-from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    count,
+    format_time,
+    group_key,
+    group_name,
+    listed_order,
+    share,
+    visible,
+)
 from spark_assign.report.history import DEPLOYS, bucket_seconds, fold_events, heat_maps, partition_time, time_buckets
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
 from spark_assign.report.report_data import MAPPED_GROUPS, MOST_ROWS
@@ -474,5 +485,6 @@ def _with_settings(rows: Rows) -> Rows:
             found.append({**row, "setting": name, "settings": "\n".join(settings)})
     order = [*PREFERRED, STATIC_MEMBERS]
     return sorted(
-        found, key=lambda row: (row["replayed_ms"] - row["paused_ms"], *group_key(row), order.index(row["setting"]))
+        found,
+        key=lambda row: (row["replayed_ms"] - row["paused_ms"], *group_key(row), listed_order(row["setting"], order)),
     )

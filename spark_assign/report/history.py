@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -63,6 +63,7 @@ _MAX_CHARACTERS = 110
 """Maximum length of the description of an event."""
 
 _DAY = 86_400
+_EPOCH, _MAX_SECONDS = datetime(1970, 1, 1, tzinfo=UTC), 62_135_510_400
 
 
 def type_of(row: Row) -> str:
@@ -76,8 +77,10 @@ def pause_text(ms: int | None) -> str:
     return DASH if ms is None else duration(ms / 1000)
 
 
-def partition_time(ms: int) -> str:
+def partition_time(ms: int | None) -> str:
     """Returns milliseconds summed over partitions as text: `36 partition-seconds`, `3.4 partition-hours`."""
+    if ms is None:
+        return "an unknown time"
     if ms < 120_000:
         return f"{ms / 1000:,.0f} partition-seconds"
     return f"{ms / 60_000:,.0f} partition-minutes" if ms < 7_200_000 else f"{ms / 3_600_000:,.1f} partition-hours"
@@ -293,7 +296,7 @@ def _describe_group(group: Row) -> str:
         most = f"at most {group['max_rebalances_per_day']:,} in 24 hours"
         sentences.append(f"{count(group['rebalances'], 'rebalance')} {times}, {most}.")
     if group["paused_partition_ms"]:
-        paused, longest = partition_time(group["paused_partition_ms"]), duration(group["longest_pause_ms"] / 1000)
+        paused, longest = partition_time(group["paused_partition_ms"]), pause_text(group["longest_pause_ms"])
         sentences.append(f"They paused {paused} in total, a single partition at most {longest}.")
     if group["missing_generations"]:
         sentences.append(f"{count(group['missing_generations'], 'generation')} in between no longer on record.")
@@ -451,7 +454,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat
 
 
 def _bucket_label(start_s: int, width_s: int) -> str:
-    start = datetime.fromtimestamp(start_s, UTC)
+    start = _EPOCH + timedelta(seconds=min(max(start_s, -_MAX_SECONDS), 4 * _MAX_SECONDS))  # what `datetime` has
     return f"{start:%H:%M:%S}" if width_s < 60 else f"{start:%d %b %H:%M}" if width_s < _DAY else f"{start:%d %b}"
 
 

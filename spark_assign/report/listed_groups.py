@@ -9,9 +9,12 @@ therefore perfectly even.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
@@ -140,6 +143,12 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
     """
     try:
         rows: list[Row] = [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
+        for value in (value for row in rows for value in row.values() if isinstance(value, datetime)):
+            value.astimezone(UTC)
+    except PySparkException as error:
+        if not re.search("ARITHMETIC_OVERFLOW|Arithmetic overflow|Overflow happened", str(error)):
+            raise
+        raise SourceError("a sum of stored numbers is beyond a long. Correct or remove the rows with them") from error
     except (OverflowError, ValueError) as error:
         times = [field.name for field in table.schema.fields if isinstance(field.dataType, TimestampType)]
         if not times:

@@ -163,9 +163,8 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
     `drain_s` is the time until the slowest partition has caught up, in seconds: infinite if a partition has lag and is
     consumed no faster than it is produced to, null if that is unknown for a partition with lag.
     """
-    topic_rates = loads.where("group_id is null").select(
-        *_PARTITION_KEY, F.col("in_messages_per_second").alias("topic_rate")
-    )
+    rate = F.max("in_messages_per_second").alias("topic_rate")  # of one row, however many there are
+    topic_rates = loads.where("group_id is null").groupBy(*_PARTITION_KEY).agg(rate)
     rows = loads.where("group_id is not null").join(topic_rates, _PARTITION_KEY, "left")
     rows = rows.withColumn("in_messages_per_second", F.coalesce("in_messages_per_second", "topic_rate"))
     surplus = F.col("out_messages_per_second") - F.col("in_messages_per_second")

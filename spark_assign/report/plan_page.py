@@ -245,7 +245,7 @@ def _lines(
         key, over, lost = group_key(row), over_share(row), num_unowned(row)
         advice = advised.get(key)
         # The intensity is highest from three times the mean, and 0 if the group is as even as possible.
-        heat = min(100, round(50 * (row["max_over_mean"] - 1))) if over and row["max_over_mean"] else 0
+        heat = round(50 * (min(3, row["max_over_mean"]) - 1)) if over and row["max_over_mean"] else 0
         numbers = [
             (number(row["members"]), 0),
             (number(row["partitions"]), _wide(row["partitions"], most_partitions)),

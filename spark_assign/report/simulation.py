@@ -64,6 +64,8 @@ def _seconds(milliseconds: int | None) -> str:
 def _cost_text(row: Row, prefix: str = "") -> str:
     rebalances, paused, longest = (row[f"{prefix}{name}"] for name in ("rebalances", *COST_COLUMNS[:2]))
     unowned = row.get(f"{prefix}unowned_at_end")
+    if rebalances is None:
+        return DASH
     never = f", {unowned:,} never" if unowned else ""
     return f"{rebalances:,} / {partition_seconds(paused)} / {_seconds(longest)}{never}"
 
@@ -380,8 +382,10 @@ def _mean_pauses(ownership: DataFrame) -> DataFrame:
     first, last = (F.floor((F.col(at) - F.col("first_ms")) / F.col("width")) for at in ("start_ms", "inner_ms"))
     bucket_start = F.col("first_ms") + F.col("bucket") * F.col("width")
     overlap = F.least("end_ms", "bucket_end") - F.greatest("start_ms", "bucket_start")
+    doubles = {name: F.col(name).cast("double") for name in ("start_ms", "end_ms")}  # no difference overflows
     return (
         ownership.where("state <> 'consumed' and end_ms > start_ms")
+        .withColumns(doubles)
         .withColumns({"first_ms": F.min("start_ms").over(of_group), "last_ms": F.max("end_ms").over(of_group)})
         .withColumn("width", F.greatest(F.lit(1), F.ceil((F.col("last_ms") - F.col("first_ms")) / BUCKETS)))
         .withColumn("inner_ms", F.col("end_ms") - 1)

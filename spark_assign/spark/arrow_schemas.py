@@ -21,3 +21,11 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 def to_arrow_type(kind: DataType) -> pa.DataType:
     """Returns the Arrow type of a type of Spark, with timestamps in UTC."""
     return types.to_arrow_type(kind, **_ZONE)
+
+
+def spark_type(kind: pa.DataType) -> DataType | None:
+    """Returns the type of Spark, or None if it has none."""
+    try:
+        return types.from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+    except Exception:  # an unsupported type, whose exception differs between versions of PySpark
+        return None

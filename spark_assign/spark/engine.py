@@ -35,7 +35,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
+from spark_assign.tables.errors import (
+    ConfigError,
+    SourceError,
+    find_row_fault,
+    is_engine_failure,
+    needs_extra,
+    reason,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -253,6 +260,17 @@ def unknown_format(format: str | None, error: BaseException) -> SourceError | No
         return None
     packages = "add its package, for example by --conf spark.jars.packages=…"
     return SourceError(f"Spark does not know the format {format}; {packages}")
+
+
+def refused_option(options: Mapping[str, str], error: BaseException) -> ConfigError | None:
+    """Returns the error for a writer option if a query failed for a reason that names it or its value, else None."""
+    if is_engine_failure(error) or find_row_fault(error):
+        return None
+    why = reason(error)
+    for name, value in options.items():
+        if name.lower() in why.lower() or (value and value in why):
+            return ConfigError(f"--output-option {name}={value}: the engine refuses it: {why}")
+    return None
 
 
 def needs_spark(need: str) -> ConfigError:

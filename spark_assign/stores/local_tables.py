@@ -27,12 +27,10 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import parquet
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.arrow_schemas import spark_type, to_arrow_type
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import (
@@ -43,15 +41,16 @@ from spark_assign.stores.file_faults import (
     problem_of,
     shortened,
 )
+from spark_assign.stores.local_parquet import MAX_EXPANDED_BYTES, batches, schema_of
 from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
 from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
-_MAX_PARQUET_BYTES_IN_MEMORY, _MAX_EXPANDED_BYTES = 4 * 1024 * 1024, 512 * 1024 * 1024
+_MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
-_PIECES_PER_FILE, _PIECE_ROWS, _MAX_TASKS = 4, 25_000, 64
+_PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
@@ -281,9 +280,15 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     if faults.has(table):
         return None
     if is_embedded(spark):
-        kinds = {name: _schema_of(path).field(name).type for name, (_, path) in types.items()}
-        of_folders = {name: StringType() for file in files for name in file.partition}
-        columns = {name: from_arrow_type(_value_type(kind)) for name, kind in kinds.items()} | of_folders
+        columns: dict[str, DataType] = {}
+        for name, (kind, path) in types.items():
+            if (found_type := spark_type(schema_of(path).field(name).type)) is None:
+                faults.add_file(table, path, f"{name} is {kind}, a type that Spark lacks", "Cast or remove the column")
+            else:
+                columns[name] = found_type
+        columns |= {name: StringType() for file in files for name in file.partition}
+        if faults.has(table):
+            return None
         return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
     if len(paths_by_columns) <= 1:
         return spark.read.parquet(*(location_for(spark, f"file://{path}") for path in sources))
@@ -321,10 +326,12 @@ def read_parquet_location(spark: SparkSession, table: str, location: str) -> Dat
         try:
             frame = spark.read.parquet(for_spark(location))
             _ = frame.schema  # Spark Connect opens the files only now
-        except AnalysisException as error:
+        except Exception as error:  # classic PySpark lets Java's own exceptions through
+            if is_engine_failure(error):
+                raise
             if re.search("PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA", str(error)):
                 raise SourceError(f"{table}: there are no Parquet files in {location}") from error
-            raise
+            raise SourceError(f"{table}: {location} cannot be read: {reason(error)}") from error
         return frame
     faults = FileFaults()
     rows = read_parquet(spark, table, [local], faults)
@@ -352,9 +359,9 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
     arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
         read_at_once, num_bytes = [arrow_schema.empty_table()], 0
-        for piece in (piece for file in files for piece in _pieces(file, arrow_schema)):
+        for piece in (piece for file in files for piece in parquet_pieces(file, arrow_schema)):
             read_at_once.append(piece)
-            if (num_bytes := num_bytes + piece.nbytes) > _MAX_EXPANDED_BYTES:
+            if (num_bytes := num_bytes + piece.nbytes) > MAX_EXPANDED_BYTES:
                 break
         else:
             return dataframe_of(spark, pa.concat_tables(read_at_once), schema)
@@ -362,24 +369,22 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch["number"].to_pylist():
-                for piece in _pieces(files[number], arrow_schema):
+                for piece in parquet_pieces(files[number], arrow_schema):
                     yield from piece.to_batches()
 
     numbers = dataframe_of(spark, pa.table({"number": pa.array(range(len(files)), pa.int64())}), _NUMBERS)
     return numbers.repartition(min(len(files), _MAX_TASKS), "number").mapInArrow(read, schema)
 
 
-def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
+def parquet_pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks.
 
     Raises:
         SourceError: its content is damaged.
     """
     try:
-        content = parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
-        names = [name for name in schema.names if name in content.schema_arrow.names]
-        for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
-            batch.validate(full=True)  # text that isn't UTF-8
+        for batch in batches(file.path, schema.names):
+            names = batch.schema.names
             columns = []
             for each in schema:
                 if each.name in file.partition:
@@ -391,19 +396,17 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
             yield pa.table(columns, schema=schema)
     except FileNotFoundError:
         raise
-    except (OSError, pa.ArrowException, ValueError) as error:
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:  # KeyError: two columns of one name
         problem = f"file://{file.path} cannot be read: {shortened(problem_of(error), 300)}"
         raise SourceError(f"{problem}. Write or copy it again") from error
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
-        schema = _schema_of(path)
+        schema = schema_of(path)
+        if len(set(schema.names)) < len(schema):
+            raise ValueError("two columns have the same name")
     except (OSError, pa.ArrowException, ValueError) as error:
         problem = "it is empty" if os.path.exists(path) and not os.path.getsize(path) else problem_of(error)
         faults.add_file(table, path, problem, "Check its name, or write or copy it again")
@@ -411,23 +414,10 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     return {each.name: _type_name(each.type) for each in schema}
 
 
-def _schema_of(path: str) -> pa.Schema:
-    """Returns the schema of a Parquet file. Spark writes timestamps as INT96, which for Arrow have no time zone."""
-    file = parquet.ParquetFile(path)
-    schema = file.schema_arrow
-    for column in (file.metadata.schema.column(index) for index in range(file.metadata.num_columns)):
-        if column.physical_type == "INT96" and column.path == column.name:
-            at = schema.get_field_index(column.name)
-            schema = schema.set(at, pa.field(column.name, pa.timestamp("us", "UTC")))
-    return schema
-
-
 def _type_name(kind: pa.DataType) -> str:
     """Returns the name of a type in Spark, or Arrow's if Spark has none."""
-    try:
-        return from_arrow_type(_value_type(kind)).simpleString()
-    except Exception:  # an unsupported type, whose exception differs between versions of PySpark
-        return str(kind)
+    known = spark_type(kind)
+    return str(kind) if known is None else known.simpleString()
 
 
 # --- reads local csv and JSON-lines files in pieces of complete records, and checks every value ---------------

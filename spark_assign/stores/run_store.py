@@ -38,15 +38,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.engine import require_spark, unknown_format
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.spark.engine import refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path
 from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
-from spark_assign.tables.errors import SourceError, SparkAssignError
+from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
-from spark_assign.tables.schema_check import check_version
+from spark_assign.tables.schema_check import check_version, with_keys
 from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
@@ -198,6 +199,8 @@ def write_run(
     )
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
+    if format == "csv" and (options or local_parquet.local_folder(output) is None):
+        require_spark(spark, f"--output-option {', '.join(options)} for csv" if options else f"Csv in {output}")
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
     try:
@@ -240,8 +243,11 @@ def write_run(
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
         if unknown_error := unknown_format(format, error):
             raise unknown_error from error
-        if not isinstance(error, SparkAssignError) and _is_replaced(target, attempt):
-            raise replaced_error(output, run_id) from error
+        if not isinstance(error, SparkAssignError):
+            if _is_replaced(target, attempt):
+                raise replaced_error(output, run_id) from error
+            if refused := refused_option(options or {}, error):
+                raise refused from error
         raise
     target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
@@ -254,19 +260,22 @@ def read_run(
     *,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
+    required: Iterable[str] = (),
 ) -> StoredRun:
     """Reads the newest finished run of a run_id, or of all runs.
 
     If a run is replaced while its tables are being read, the reader fails (its files are removed) and never mixes
-    two runs. Read again.
+    two runs. Read again. A query fails if a required value is null (`tables.errors.find_row_fault`).
 
     Args:
         output: the location that was passed to `write_run`.
         run_id: the run; None for the run that finished last.
         options: Spark's reader options, if the run was written with options that reading needs.
         schemas: the schemas that were passed to `write_run`.
+        required: names of the tables that the caller reads.
 
     Raises:
+        FleetError: a table has other columns.
         SourceError: there is no finished run, its files aren't complete, or it has other tables.
     """
     target = _target(spark, output, schemas)
@@ -274,7 +283,12 @@ def read_run(
     manifest = _newest(target, wanted)
     while manifest is not None:
         try:
-            return _stored(target, manifest, options or {})
+            run = _stored(target, manifest, options or {})
+            if missing := [name for name in required if name not in run.tables]:
+                known = f"has no table {', '.join(missing)}, but {', '.join(run.tables)}"
+                raise SourceError(f"{output}, run {manifest.run_id}, {known}. Name a run that has it")
+            tables = {name: checked(name, table, schemas[name]) for name, table in run.tables.items()}
+            return replace(run, tables=tables)
         except (PySparkException, FileNotFoundError) as error:
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
             newest = _newest(target, wanted)
@@ -282,10 +296,23 @@ def read_run(
                 if isinstance(error, FileNotFoundError):
                     text = f"{output}, run {manifest.run_id}, isn't complete: {error}. Store it again"
                     raise SourceError(text) from error
-                raise
+                if is_engine_failure(error):
+                    raise
+                text = f"{output}, run {manifest.run_id}, can't be read: {reason(error)}. Store it again"
+                raise SourceError(text) from error
             manifest = newest
     which = "" if run_id is None else f" with run_id {run_id}"
     raise SourceError(f"{output} has no finished run{which}")
+
+
+def checked(name: str, table: DataFrame, schema: StructType) -> DataFrame:
+    """Returns a stored table, of which a query fails if a required value is null, or a slice of a plan has partitions
+    beyond any topic: a row with a wrong number would need more memory than a worker has. Raises FleetError."""
+    if name == "assignment_slices" and {"first", "step", "count"} <= set(table.columns):
+        last = F.col("first") + F.col("step").cast("long") * (F.col("count") - 1)
+        is_slice = (F.col("first") >= 0) & ((F.col("step") > 0) | (F.col("count") <= 1))
+        table = table.withColumn("count", F.when(is_slice & (last < MAX_PARTITIONS), F.col("count")))
+    return with_keys(name, table, schema)
 
 
 def stored_run(

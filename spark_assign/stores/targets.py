@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
 import os
 import random
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.engine import is_embedded, location_for, plain_schema, shares_files
+from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores import local_parquet
 from spark_assign.stores.file_faults import FileFaults
-from spark_assign.stores.local_tables import read_stored, read_text
+from spark_assign.stores.local_tables import LocalFile, parquet_pieces, read_stored, read_text
 from spark_assign.stores.locations import file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
@@ -64,11 +71,16 @@ class FolderTarget(Target):
         settings = {**(CSV_WRITE if attempt.format == "csv" else {}), **attempt.options}
         for name in self._json_columns(table, attempt.format):
             frame = frame.withColumn(name, F.to_json(name))
+        folder = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        has_doubles = any(isinstance(each.dataType, DoubleType) for each in self.schemas[table])
+        is_text = attempt.format == "csv" or (attempt.format == "json" and has_doubles and not attempt.options)
+        if is_text and is_embedded(self.spark) and folder is not None:
+            _write_text(frame, folder, str(attempt.format))
+            return
         path = self._path(table, attempt.run_id, attempt.id)
         frame.write.format(attempt.format or "parquet").options(**settings).save(
             location_for(self.spark, path, attempt.format)
         )
-        folder = local_parquet.local_folder(path)
         if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
             local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
 
@@ -79,6 +91,8 @@ class FolderTarget(Target):
         schema = plain_schema(StructType(fields))
         frame = None if own else self._read_here(table, attempt, schema)
         if frame is None:
+            if attempt.format == "csv":  # for Sail, an empty field is no null
+                require_spark(self.spark, f"Csv in {self.output}, which is remote or read with options,")
             reader = self.spark.read.format(attempt.format or "parquet")
             if attempt.format in (None, "parquet", "orc", "csv", "json"):
                 reader = reader.schema(schema)  # without a schema, Spark runs a job to infer it
@@ -186,6 +200,27 @@ class FolderTarget(Target):
 
     def _path(self, table: str, run_id: str, attempt: str) -> str:
         return join(self.output, table, f"run_id={run_id}", f"attempt={attempt}")
+
+
+def _write_text(rows: DataFrame, folder: Path, format: str) -> None:
+    """Writes a table of the embedded engine as csv or as JSON lines.
+
+    The engine itself writes an empty text and null alike in csv, and infinity as null in JSON. Here, as in Spark, an
+    empty text is `""`, and infinity is a number.
+    """
+    schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in rows.schema])
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="spark_assign-") as copy, open(folder / f"part-0.{format}", "wb") as file:
+        rows.write.parquet(location_for(rows.sparkSession, f"{copy}/rows"))
+        parts = [LocalFile(str(each)) for each in sorted(Path(copy).rglob("*.parquet"))]
+        pieces = itertools.chain([schema.empty_table()], *(parquet_pieces(each, schema) for each in parts))
+        if format == "csv":
+            with arrow_csv.CSVWriter(file, schema) as out:
+                for piece in pieces:
+                    out.write_table(piece)
+        else:
+            lines = (json.dumps(row, default=datetime.isoformat) for piece in pieces for row in piece.to_pylist())
+            file.writelines(f"{line}\n".encode() for line in lines)
 
 
 def one_row(spark: SparkSession, row: Mapping[str, Any]) -> DataFrame:

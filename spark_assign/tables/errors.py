@@ -45,9 +45,18 @@ class FleetError(SparkAssignError):
         super().__init__(f"{len(self.faults)} {noun} in the fleet's tables:\n{lines}")
 
 
+class SourceError(SparkAssignError):
+    """A table, file, or cluster can't be read. The message says which one, and what to do."""
+
+
 ROW_REMEDY = "Add the value, or remove the row"
 _ROW_FAULT = re.compile(rf"faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})", re.DOTALL)
 """Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy."""
+_FILE_FAULT = re.compile(
+    r"SourceError: (file:[^\n]{1,3000})"
+    r"|FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\S{1,60} [^\n]{1,60} reading file (\S{1,3000})"
+)
+"""Message of a query that fails because of one file: our own, and that of Spark."""
 
 
 def find_row_fault(error: BaseException) -> FleetError | None:
@@ -56,8 +65,11 @@ def find_row_fault(error: BaseException) -> FleetError | None:
     return None if found is None else FleetError([Fault(*found.groups())])
 
 
-class SourceError(SparkAssignError):
-    """A table, file, or cluster can't be read. The message says which one, and what to do."""
+def find_fault(error: BaseException) -> FleetError | SourceError | None:
+    """Returns the error for the row or the file that made a query fail; None if it failed for another reason."""
+    found = _FILE_FAULT.search(str(error))
+    file_fault = found and SourceError(found[1] or f"{found[2].rstrip('.')} cannot be read. Write or copy it again")
+    return find_row_fault(error) or file_fault
 
 
 class ConfigError(SparkAssignError):

@@ -124,7 +124,10 @@ def not_null(table: str, field: T.StructField, keys: Sequence[str]) -> Column:
     row = F.format_string(", ".join(f"{name}=%s" for name in keys), *values)
     start = f"faulty row of {table}.{field.name}: null or out of range: "
     message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
-    return F.when(column.isNull(), F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
+    is_bad = column.isNull()
+    if isinstance(field.dataType, ArrayType):
+        is_bad |= F.size(F.array_compact(column)) < F.size(column)
+    return F.when(is_bad, F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
 
 
 def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
@@ -133,8 +136,8 @@ def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     checked, faults = check_schema(name, table, schema)
     if faults:
         raise FleetError(faults)
-    keys = [field.name for field in schema.fields if not field.nullable]
-    absent = [field for field in schema.fields if field.name not in checked.columns]  # `ONLY_IF_GIVEN`
+    keys = [field.name for field in schema if not field.nullable and not isinstance(field.dataType, ArrayType)]
+    absent = [field for field in schema if field.metadata == ONLY_IF_GIVEN and field.name not in table.columns]
     checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
 

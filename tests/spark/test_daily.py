@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from jobs import daily
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot
+from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError
 from tests import snapshots
 
@@ -51,6 +52,13 @@ def words(tmp_path: Path) -> list[str]:
         text += f'[clusters.{name}]\nbootstrap_server = "{name}:9092"\n'
     (tmp_path / "clusters.toml").write_text(text)
     return words
+
+
+def test_a_time_that_no_calendar_has(spark: SparkSession) -> None:
+    """In a stored history: wrong input, with the column."""
+    groups = spark.sql("select 'c' as cluster, timestamp_micros(9223372036854775807L) as end_time")
+    with pytest.raises(SourceError, match=r"groups\.end_time: a time isn't in the years 1 to 9999"):
+        daily._ends(StoredRun(cast(Any, None), {"groups": groups}))
 
 
 def test_two_nights(

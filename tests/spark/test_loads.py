@@ -143,6 +143,8 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
     late = second.snapshots.withColumn("taken_at", F.timestamp_micros(F.lit(2**62)))
     with pytest.raises(SparkAssignError, match="cluster right: the later snapshot has none, or does not say when"):
         loads_between(first, Offsets(second.offsets, late))
+    with pytest.raises(SparkAssignError, match="cluster right: the later snapshot has none, or does not say when"):
+        loads_between(first, Offsets(second.offsets, second.snapshots.union(second.snapshots)))
     with pytest.raises(FleetError, match=r"offsets\.topic: the column is missing"):
         Offsets(first.offsets.drop("topic"), first.snapshots)
     nameless = first.offsets.withColumn("group_id", F.lit(None).cast("string"))

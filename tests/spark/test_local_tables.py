@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.engine import shares_files
+from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores import local_tables
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, find_fault
 from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
 
 pytestmark = pytest.mark.spark
@@ -138,6 +138,26 @@ def test_a_large_table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(local_tables, "_MAX_BYTES_IN_MEMORY", 1000)
     assert rows(spark, tmp_path) == expected
     assert len(expected) == 1000
+
+
+def test_a_damaged_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found when the query reads it: wrong input with the file, as a damaged footer."""
+    monkeypatch.setattr(local_tables, "_MAX_PARQUET_BYTES_IN_MEMORY", 0)
+    path = tmp_path / "topics.parquet"
+    write(path, cluster=["c"], topic=["a" * 1_000], partitions=[1])
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * (len(content) // 4) + content[4 + len(content) // 4 :])
+    with pytest.raises(Exception, match=r"topics\.parquet") as error:
+        read_tables(spark, SHAPE, str(tmp_path))["topics"].collect()
+    assert isinstance(find_fault(error.value), SourceError)
+    assert "topics.parquet cannot be read" in str(find_fault(error.value))
+
+
+def test_a_type_that_spark_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    """Wrong input, with file and column."""
+    write(tmp_path / "topics.parquet", cluster=["c"], topic=["a"], partitions=[1], more=pa.array([1], pa.uint64()))
+    if is_embedded(spark):
+        assert "topics.parquet cannot be read: more is uint64, a type that Spark lacks" in fault(spark, tmp_path)
 
 
 def test_offsets_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:

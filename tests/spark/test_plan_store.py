@@ -23,10 +23,13 @@ from spark_assign.stores import local_parquet, targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
 from spark_assign.stores.targets import CatalogTarget, FolderTarget
+from spark_assign.tables.advice import ADVICE
 from spark_assign.tables.connect import STATE
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError, SourceError, find_row_fault
 from spark_assign.tables.groups import PLAN_TABLES
-from tests.frames import frame_of
+from spark_assign.tables.schema_fields import schema as schema_of
+from spark_assign.tables.streams import DRIFT_TASKS
+from tests.frames import dataframe, frame_of
 from tests.snapshots import of_kafka
 
 pytestmark = pytest.mark.spark
@@ -123,6 +126,20 @@ def test_table_formats_by_path(spark: SparkSession, tmp_path: Path, format: str)
         write_run(planned, str(tmp_path / "a plan"), run_id="first", format=format)
 
 
+@pytest.mark.parametrize("format", ["parquet", "json", "csv"])
+def test_texts_and_numbers_are_read_back(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """An empty text, infinity (a lag that is never read), and times; a table without rows."""
+    kinds = schema_of("name string?, seconds double?, time timestamp?, names array<string>?")
+    time = datetime(2026, 1, 1, microsecond=123_000, tzinfo=UTC)
+    given = [("", float("inf"), time, [""]), ('a\n"b"', -1.5e300, None, []), (None, None, time, None)]
+    tables = {"some": dataframe(spark, kinds, given), "none": dataframe(spark, kinds, [])}
+    schemas = dict.fromkeys(tables, kinds)
+    write_run(tables, str(tmp_path), run_id="r", format=format, schemas=schemas)
+    stored = read_run(spark, str(tmp_path), schemas=schemas).tables
+    assert rows(stored["some"]) == rows(tables["some"])
+    assert rows(stored["none"]) == []
+
+
 def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> None:
     """Of text and of structs: null, empty, with a null in it, and with what CSV and JSON quote."""
     items = [
@@ -131,6 +148,7 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
     ]
     states = [
         {"connect_cluster": "null"},
+        {"connect_cluster": ""},
         {"connect_cluster": "empty", "assignment": [], "candidates": []},
         {"connect_cluster": "full", "assignment": items, "candidates": ["", None, "null", 'w,"1"\\']},
     ]
@@ -140,6 +158,31 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
     assert [field.dataType for field in stored.schema] == [field.dataType for field in STATE]
     found = {row["connect_cluster"]: row.asDict(recursive=True) for row in stored.collect()}
     assert found == {row["connect_cluster"]: dict.fromkeys(STATE.names) | row for row in states}
+
+
+def test_options_that_the_engine_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    """Wrong usage, with the name of the option, before anything is stored."""
+    options = [("parquet", "compression", "none-such"), *([("csv", "sep", ";")] if is_embedded(spark) else [])]
+    for format, name, value in options:
+        with pytest.raises(ConfigError, match=f"^--output-option {name}"):
+            write_run(small_plan(spark), str(tmp_path), run_id="r", format=format, options={name: value})
+    assert not attempts(tmp_path)
+
+
+def test_a_null_in_a_stored_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Of any job, also in a list: a query fails with table, column, and row."""
+    schemas = {"advice": ADVICE, "tasks": DRIFT_TASKS}
+    task = ("c", "g", "0", 1, "active", ["m", None], [])
+    frames = {
+        "advice": dataframe(spark, ADVICE, [(1, *[None] * (len(ADVICE) - 1))]),
+        "tasks": dataframe(spark, DRIFT_TASKS, [task]),
+    }
+    write_run(frames, str(tmp_path), run_id="r", schemas=schemas)
+    stored = read_run(spark, str(tmp_path), schemas=schemas).tables
+    for name, column, row in (("advice", "category", "rank=1"), ("tasks", "from_members", "cluster=c, group_id=g")):
+        with pytest.raises(Exception, match=r"null or out of range") as error:
+            stored[name].collect()
+        assert f"{name}.{column}: null or out of range: {row}, " in str(find_row_fault(error.value))
 
 
 def test_a_format_that_the_engine_does_not_know(spark: SparkSession, tmp_path: Path) -> None:

@@ -21,14 +21,16 @@ from spark_assign.report.comparison import compare_rows
 from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
+from spark_assign.report.listed_groups import collected
 from spark_assign.report.plan_page import plan_rows
 from spark_assign.report.replicas import replica_rows
-from spark_assign.report.simulation import charted_ownership, simulation_rows
+from spark_assign.report.simulation import _mean_pauses, charted_ownership, simulation_rows, with_variant
 from spark_assign.simulation.simulate_groups import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.tables.connect import DELAYS, METRICS
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
-from spark_assign.tables.simulation import EVENTS
+from spark_assign.tables.simulation import EVENTS, OWNERSHIP
 from tests.frames import dataframe, scenario_tables
 from tests.spark.fleets import fleet, kept
 from tests.unit.report_rows import classes_of, ruled_of
@@ -193,11 +195,18 @@ def test_runs_of_other_jobs(
     for main in (job.main, check.main):
         caplog.clear()
         assert main(["--plan", f"{tmp_path}@r"]) == 2
-        assert f"{tmp_path}@r has no table metrics. Name a run of the job plan" in caplog.text
+        assert f"{tmp_path}, run r, has no table metrics, but rejected. Name a run that has it" in caplog.text
     nulls = stored.tables["metrics"].withColumn("members", F.lit(None).cast("long"))
     write_run({"metrics": nulls, "rejected": stored.tables["rejected"]}, f"{tmp_path}/null", run_id="r", tables=[])
     assert job.main(["--plan", f"{tmp_path}/null@r", "--output-file", str(tmp_path / "x.html")]) == 2
     assert "metrics.members: null or out of range" in caplog.text
+    tables = {
+        name: stored.tables[name] for name in ("metrics", "rejected", "assignment_slices", "moves", "revocations")
+    }
+    tables["assignment_slices"] = tables["assignment_slices"].withColumn("count", F.lit(2**31 - 1))
+    write_run(tables, f"{tmp_path}/long", run_id="r", tables=["assignment_slices", "moves", "revocations"])
+    assert job.main(["--plan", f"{tmp_path}/long@r", "--output-file", str(tmp_path / "x.html")]) == 2
+    assert "assignment_slices.count: null or out of range: cluster=c, group_id=" in caplog.text
     assert compare.main(["--sample", "--output", str(tmp_path / "compared"), "--run-id", "r"]) == 0
     assert job.main(["--simulation", str(tmp_path / "compared"), "--output-file", str(tmp_path / "x.html")]) == 2
     assert "is of the job compare. Name a run of the job simulate" in caplog.text
@@ -335,6 +344,18 @@ def test_what_a_comparison_of_variants_stores(spark: SparkSession, planned: Plan
     assert drawn == losing
     assert "joined" in drawn
     played.unpersist()
+
+
+@pytest.mark.once
+def test_times_and_keys_that_a_stranger_has_stored(spark: SparkSession) -> None:
+    """Times at both ends of a long are no more buckets, and a key that is there often is no product of its rows."""
+    ends = [(-(2**63), 2**63 - 1), (0, 10**13), (-(2**63), 1 - 2**63)]
+    rows = [("c", "g", "t", at, start, end, "unowned", None) for at, (start, end) in enumerate(ends)]
+    drawn = collected(_mean_pauses(with_variant(dataframe(spark, OWNERSHIP, rows), "v")))
+    assert 200 <= len(drawn) <= 202
+    metrics = dataframe(spark, METRICS, [("c", "eager", *[1] * 7, *[0] * 8, *[None] * 5)] * 3)
+    found = connect_rows({"metrics": metrics, "delays": dataframe(spark, DELAYS, [("c", 7, 9), ("c", 8, 9)])})
+    assert [row["delay_ms"] for row in found["metrics"]] == [8] * 3
 
 
 @pytest.mark.once

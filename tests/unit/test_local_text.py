@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_assign.stores import local_tables
+from spark_assign.stores import local_parquet, local_tables
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
 from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.typed_text import parse_column
@@ -235,7 +235,7 @@ def test_a_small_file_that_becomes_large(tmp_path: Path, monkeypatch: pytest.Mon
     made = Mock()
     monkeypatch.setattr(local_tables, "dataframe_of", made)
     for most, column in ((1 << 20, "name"), (5_000, "number")):
-        monkeypatch.setattr(local_tables, "_MAX_EXPANDED_BYTES", most)
+        monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", most)
         local_tables._read_files(Mock(), local_tables.list_files([str(tmp_path)]), StructType(SCHEMA.fields[:1]))
         assert made.call_args.args[1].column_names == [column]
 
@@ -349,3 +349,36 @@ def test_a_folder_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
     for listed in (local_tables.walk, lambda folder: local_tables.list_files([folder])):
         with pytest.raises(SourceError, match=r"has more than [\d,]+ files and folders, or more than 16 in each other"):
             list(listed(str(tmp_path)))
+
+
+def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file is read in pieces that are bounded by bytes; what it holds stays the same."""
+    text, file = "x" * 10_000, local_tables.LocalFile(str(tmp_path / "t.parquet"))
+    structs = [None, [], [{"a": text, "b": 1}], [{"a": None, "b": 2}, {"a": "é", "b": None}]]
+    columns = {
+        "name": [text, None, "a", "b"] * 1_000,
+        "names": [[text, "a"], None, [], [None, ""]] * 1_000,
+        "structs": structs * 1_000,
+        "bytes": [b"x", None, b"", b"\xff"] * 1_000,
+    }
+    rows = pa.table(columns)
+    parquet.write_table(rows, file.path, row_group_size=1_500, compression="zstd")
+    assert Path(file.path).stat().st_size < 100_000
+    monkeypatch.setattr(local_parquet, "_MAX_BATCH_BYTES", 1_000_000)
+    pieces = list(local_tables.parquet_pieces(file, rows.schema))
+    assert max(piece.nbytes for piece in pieces) < 1_200_000
+    assert pa.concat_tables(pieces).equals(rows)
+    monkeypatch.setattr(local_parquet, "MAX_EXPANDED_BYTES", 9_999)
+    with pytest.raises(SourceError, match=r"t\.parquet cannot be read: a row has more than 9,999 bytes"):
+        list(local_tables.parquet_pieces(file, rows.schema))
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    """In a Parquet file: wrong input, with the file."""
+    path, faults = str(tmp_path / "t.parquet"), FileFaults()
+    parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    with pytest.raises(SourceError, match=r"t\.parquet cannot be read"):
+        list(local_tables.parquet_pieces(local_tables.LocalFile(path), pa.schema({"a": pa.int64()})))
+    local_tables._columns_of("t", path, faults)
+    with pytest.raises(SourceError, match=r"t\.parquet cannot be read: two columns have the same name"):
+        faults.verify()

@@ -269,9 +269,7 @@ def test_nobody_owns_partitions_of_a_topic_that_was_created_again(assignor: str,
         b = history_pasts.member("b", topics=tuple(topics_of_b), assignment={("partition", "x"): (count - 1,)})
         a.assignment["partition", "y"] = (0, 1)
         generations.append(Generation(number, number * 1000, None, "Stable", "range", "a", (a, b), 0, number))
-    history = read_history(
-        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, 1000, 3000, 3), (), {}
-    )
+    history = read_history("c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, 1000, 3000, 3), (), {})
     for owners in _chain(history, assignor)[1:]:
         assert set(owners) == {code(history.topics.names.index(topic), each) for topic in "xy" for each in (0, 1)}
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from spark_assign.groups.kernel.client_libraries import read_clients
+from spark_assign.report.advice import advice_commands, amount_with_unit
+from spark_assign.report.history import _bucket_label, partition_time
+from spark_assign.report.simulation import COMPARED
 from spark_assign.report.views import GROUP, Column, Length, View, bars, before_and_after, span
+from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.simulation import COMPARISON
 
 VIEW = View(
     *("moves", "groups, most moves first"),
@@ -55,3 +61,15 @@ def test_rows_that_are_left_out_are_counted() -> None:
         ["a", "b", "c"],
         ["1", "1,", "2"],
     ]
+
+
+def test_a_damaged_stored_run_is_shown() -> None:
+    """What a run of ours never has: nulls where others aren't, unknown names, and times that no calendar has."""
+    assert (count(None, "group"), partition_time(None)) == ("an unknown number of groups", "an unknown time")
+    assert amount_with_unit({"gain": 1.5, "gain_unit": None}, "gain") == "1.50 "
+    advice = {"category": "x", "action": "y", "group_id": "g", "settings": None, "command": ""}
+    assert advice_commands(advice).confidence == "Unknown: the category isn't known."
+    nothing = dict.fromkeys(COMPARISON.names) | {"cluster": "c", "group_id": "g"}
+    assert COMPARED.lines([nothing], 1)[-1].split() == ["c/g", *["–"] * 7]
+    assert [_bucket_label(seconds, 86_400) for seconds in (-(10**15), 10**15)] == ["02 Jan", "26 Dec"]
+    assert read_clients("Java 3?, librdkafka x, y") == {"Java": 3}

@@ -347,7 +347,7 @@ def read_client_libraries(
 def read_clients(text: str | None) -> dict[str, int]:
     """Parses a text of `count_clients` into the number of members by library; empty if nothing is known."""
     pairs = (entry.rstrip("?").rpartition(" ") for entry in (text or "").split(", ") if entry)
-    return {name: int(count) for name, _, count in pairs}
+    return {name: int(count) for name, _, count in pairs if count.isdecimal() and len(count) < 10}  # as we write them
 
 
 def format_known_clients(clients: str | None) -> str:

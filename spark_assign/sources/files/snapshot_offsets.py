@@ -228,9 +228,11 @@ def _rate(name: str) -> Column:
 
 def seconds_between(before: Offsets, after: Offsets) -> DataFrame:
     """Returns the seconds between the snapshots of each cluster: cluster, seconds. Raises SourceError."""
-    taken_at = F.when(F.unix_micros("taken_at").between(*SHOWN_MICROS), F.col("taken_at"))
+    shown = F.max(F.when(F.unix_micros("taken_at").between(*SHOWN_MICROS), F.col("taken_at")))
+    taken_at = F.when(F.count(F.lit(1)) == 1, shown)  # of several snapshots of one cluster, none says when
+    cluster_id = F.max("kafka_cluster_id")
     sides = [
-        offsets.snapshots.select("cluster", taken_at.alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id"))
+        offsets.snapshots.groupBy("cluster").agg(taken_at.alias(f"{side}_at"), cluster_id.alias(f"{side}_id"))
         for offsets, side in ((before, "before"), (after, "after"))
     ]
     times = (
