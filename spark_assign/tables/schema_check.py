@@ -125,7 +125,7 @@ def not_null(table: str, field: T.StructField, keys: Sequence[str]) -> Column:
     start = f"faulty row of {table}.{field.name}: null or out of range: "
     message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
     is_bad = column.isNull()
-    if isinstance(field.dataType, ArrayType):
+    if isinstance(field.dataType, T.ArrayType):
         is_bad |= F.size(F.array_compact(column)) < F.size(column)
     return F.when(is_bad, F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
 
@@ -136,7 +136,7 @@ def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     checked, faults = check_schema(name, table, schema)
     if faults:
         raise FleetError(faults)
-    keys = [field.name for field in schema if not field.nullable and not isinstance(field.dataType, ArrayType)]
+    keys = [field.name for field in schema if not field.nullable and not isinstance(field.dataType, T.ArrayType)]
     absent = [field for field in schema if field.metadata == ONLY_IF_GIVEN and field.name not in table.columns]
     checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
