@@ -128,10 +128,8 @@ def _outcome(
 
 def _read(file: Path) -> StepOutcome | None:
     """Returns the content of an outcome file; None if it isn't complete."""
-    if not file.is_file():  # a pipe would be read forever
-        return None
     with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-        if not file.is_file():
+        if not file.is_file():  # a pipe would be read forever
             return None
         outcome: StepOutcome = json.loads(file.read_text(encoding="utf-8"))
         times = [datetime.fromisoformat(outcome[name]) for name in ("started_at", "finished_at")]
