@@ -41,7 +41,8 @@ class FileFaults:
         self._add(table, path, 0, line)
 
     def add_same_names(self, table: str, paths: Mapping[str, str]) -> None:
-        """Adds the files whose columns differ from others in case only, as engines don't. `paths`: a file by column."""
+        """Adds files with a column that differs from another one only in case, which engines ignore. `paths`: a file by
+        column."""
         first: dict[str, str] = {}
         for name, path in paths.items():
             if (other := first.setdefault(name.lower(), name)) != name:

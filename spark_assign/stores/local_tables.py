@@ -258,7 +258,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
         spark: a session on this machine.
         table: the name of the table in messages.
         sources: files and folders.
-        faults: gets the files that aren't Parquet files, or whose columns don't fit those of other files.
+        faults: gets the files that aren't Parquet files, or have columns that don't fit those of other files.
 
     Returns:
         the table, or None if it has a fault.

@@ -35,9 +35,10 @@ _MAX_OFFSET = (1 << 63) - 1
 _MAX_SEGMENT_OFFSETS = (1 << 31) - 1
 """Maximum number of offsets in a segment: its index stores offsets relative to the first one as an int32."""
 _SEARCHED_BYTES, _SEARCHED_RATIO = 1 << 26, 64
-"""Number of bytes of which checksums can be wrong in a file, at least and per byte before them."""
+"""Number of bytes with a wrong checksum that are read before the rest counts as damaged: at least, and per byte before
+them."""
 _CHECKED_BYTES = 1 << 14
-"""What the checksum of a candidate for the next batch counts as, in bytes, besides the bytes themselves."""
+"""Number of bytes that each candidate for the next batch counts in addition to its own."""
 _WINDOW = 1 << 12
 """Number of bytes in which the search for the next batch starts, and size of the block after it."""
 _MAX_DAMAGED = 10_000
@@ -125,7 +126,7 @@ def iter_blocks(data: bytes, *, check: bool = True) -> Iterator[BatchColumns | D
                 size = int(batches.end[num_valid]) - position
                 error = "the checksum or the offset is not what it should be"
                 if size > limit:
-                    error = f"a batch of {size} bytes isn't checked after so many that are damaged"
+                    error = f"a batch of {size} bytes isn't checked, because too many bytes before it are damaged"
                 left -= size if size <= limit else 0
                 batches = batches.first(num_valid)
         if len(batches.position):

@@ -228,7 +228,7 @@ def _slice_size_faults(facts: IndexedFacts) -> Iterator[_Fault]:
 
 
 def _subscriber_faults(facts: IndexedFacts) -> Iterator[_Fault]:
-    """Yields groups whose topics have too many different sets of subscribers."""
+    """Yields groups with too many subscribers in different sets."""
     members, topics, rows = (facts.rows_by_kind[kind] for kind in (LISTED_MEMBER, LISTED_TOPIC, SUBSCRIPTION))
     if len(members) * len(topics) + len(rows) <= MAX_SUBSCRIBERS:
         return

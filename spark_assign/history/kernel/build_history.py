@@ -464,7 +464,7 @@ def build_tables(facts: pa.Table, thresholds: HistoryThresholds, schema: pa.Sche
 
 
 def _build_group_rows(timeline: Timeline, thresholds: HistoryThresholds) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yields the rows of one group by table. A group whose past is too large to read has no generations."""
+    """Yields the rows of one group by table. A group with too many records to judge has no generations."""
     try:
         departures, pauses = find_departures(timeline, thresholds), find_pauses(timeline, thresholds)
     except HistoryTooLargeError as error:

@@ -251,8 +251,8 @@ _MAX_TOTALS = {
     "subscribed topics": 20_000_000,
     "assigned partitions": 500_000_000,
 }
-"""Maximum numbers in all generations of a group. A member takes about 80 bytes, a topic to which a member subscribes
-anew 200, and the others at most a microsecond."""
+"""Maximum numbers in all generations of a group. Each member takes about 80 bytes, each topic in a new subscription 200
+bytes, and each of the others at most a microsecond."""
 
 _TOPIC_NAME_RECORDS = {
     number: names[1]

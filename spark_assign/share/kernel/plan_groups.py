@@ -103,7 +103,7 @@ def assign_share_groups(specs: GroupSpecs) -> tuple[list[ShareAssignmentChanges]
 
 
 def _find_too_many(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
-    """Returns the rejections of the groups whose members share too many different topics."""
+    """Returns code and detail of each heterogeneous group with too many subscriptions."""
     topics, lists = specs.topics, specs.list_subscribers(np.arange(len(specs.members)))
     is_partial = topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)
     subscriptions = np.bincount(topics.group, lists.size[lists.of_topic] * topics.is_subscribed, specs.num_groups)

@@ -45,7 +45,7 @@ _Node = tuple[int, int, int]
 
 
 class FlowError(Exception):
-    """Not all tasks find a client; Kafka throws IllegalStateException. Or the graph is too large."""
+    """Raised if not all tasks find a client (Kafka throws IllegalStateException), or if there are too many pairs."""
 
 
 MAX_EDGES = 20_000_000
