@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -87,6 +87,22 @@ def count_rows(table: Path) -> int | None:
         return sum(int(parquet.read_metadata(file).num_rows) for file in _parquet_files(table))
     except (OSError, pa.ArrowException):
         return None
+
+
+def has_no_null(table: Path, columns: Collection[str]) -> bool:
+    """Checks whether the Parquet footers of a table show that columns, also of lists, have no null."""
+    try:
+        for footer in map(parquet.read_metadata, _parquet_files(table)):
+            for group in map(footer.row_group, range(footer.num_row_groups)):
+                chunks = [group.column(index) for index in range(group.num_columns)]
+                chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in columns]
+                facts = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
+                complete = [each for each in facts if each.has_null_count and not each.null_count]
+                if len(complete) < len(columns) or len(complete) < len(chunks):
+                    return False
+    except (OSError, pa.ArrowException):
+        return False
+    return True
 
 
 def read_rows(table: Path, columns: Sequence[str]) -> list[dict[str, Any]] | None:

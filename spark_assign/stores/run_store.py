@@ -287,8 +287,7 @@ def read_run(
             if missing := [name for name in required if name not in run.tables]:
                 known = f"has no table {', '.join(missing)}, but {', '.join(run.tables)}"
                 raise SourceError(f"{output}, run {manifest.run_id}, {known}. Name a run that has it")
-            tables = {name: checked(name, table, schemas[name]) for name, table in run.tables.items()}
-            return replace(run, tables=tables)
+            return replace(run, tables={name: _checked(run, name, schemas[name]) for name in run.tables})
         except (PySparkException, FileNotFoundError) as error:
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
             newest = _newest(target, wanted)
@@ -313,6 +312,14 @@ def checked(name: str, table: DataFrame, schema: StructType) -> DataFrame:
         is_slice = (F.col("first") >= 0) & ((F.col("step") > 0) | (F.col("count") <= 1))
         table = table.withColumn("count", F.when(is_slice & (last < MAX_PARTITIONS), F.col("count")))
     return with_keys(name, table, schema)
+
+
+def _checked(run: StoredRun, name: str, schema: StructType) -> DataFrame:
+    """Returns `checked` of a table, but without a check in each query if the footers of its files show no null."""
+    required = [field.name for field in schema if not field.nullable]
+    if name != "assignment_slices" and name in run.folders and local_parquet.has_no_null(run.folders[name], required):
+        return run.tables[name]
+    return checked(name, run.tables[name], schema)
 
 
 def stored_run(
