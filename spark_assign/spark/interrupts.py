@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import grpc
@@ -17,6 +18,8 @@ import grpc
 T = TypeVar("T")
 Answers = SimpleQueue[tuple[Any, BaseException | None]]
 Calls = SimpleQueue[tuple[Callable[[], Any], Answers] | None]
+_WAIT_S = 0.5
+"""A signal that arrives just before a wait begins doesn't end it, but is noticed at the next one."""
 
 
 class CallsOfAnotherThread(
@@ -51,11 +54,15 @@ class CallsOfAnotherThread(
         answers: Answers = SimpleQueue()
         calls.put((call, answers))
         try:
-            answer, error = answers.get()
+            given = None
+            while given is None:
+                with suppress(Empty):
+                    given = answers.get(timeout=_WAIT_S)
         except BaseException:
             calls.put(None)
             raise
         self._calls = calls
+        answer, error = given
         if error is not None:
             raise error
         made: T = answer
