@@ -143,8 +143,8 @@ def _format_advice(options: Options, tables: Tables) -> str:
 
 def _format_sizes(options: Options, tables: Tables) -> str:
     """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
-    by = ("assignor", "members")
-    sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, GROUP_KEY, options.top, by)
+    order, by = (*GROUP_KEY, "assignor"), ("assignor", "members")
+    sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, order, options.top, by)
     if sizes and not options.keda:
         topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(any_of(sizes)), MOST_ROWS)
         return format_curves(sizes, curves, topics)

@@ -273,7 +273,8 @@ def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], li
     """
     matching = rows.where(matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
-    return collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
+    found = collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
+    return sorted(found, key=formatting.group_key)
 
 
 def matches_any(patterns: Sequence[str], column: str = "group_id") -> Column:

@@ -388,6 +388,7 @@ def _mean_pauses(ownership: DataFrame) -> DataFrame:
         .withColumns(doubles)
         .withColumns({"first_ms": F.min("start_ms").over(of_group), "last_ms": F.max("end_ms").over(of_group)})
         .withColumn("width", F.greatest(F.lit(1), F.ceil((F.col("last_ms") - F.col("first_ms")) / BUCKETS)))
+        .withColumn("width", F.col("width").cast("double"))  # no product overflows
         .withColumn("inner_ms", F.col("end_ms") - 1)
         .withColumn("bucket", F.explode(F.sequence(first, last)))
         .withColumns({"bucket_start": bucket_start, "bucket_end": bucket_start + F.col("width")})

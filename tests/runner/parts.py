@@ -190,6 +190,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
             "newest-spark",
             "unit",
             *between_releases,
+            marks="not embedded",
             set_up=newest_spark,
             environment=classic,
         ),

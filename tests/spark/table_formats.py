@@ -142,7 +142,7 @@ def check_history(spark: SparkSession, histories: str) -> None:
     spark.sql(f"CREATE SCHEMA {histories}")
 
     def table(name: str) -> DataFrame:
-        samples = {"string": "x", "timestamp": "2026-01-01T00:00:00Z", "int": "1", "bigint": "2"}
+        samples = {"string": "x", "timestamp": "2026-01-01T00:00:00Z", "int": "1", "bigint": "2", "boolean": "true"}
         fields = [(each, samples.get(each.dataType.simpleString())) for each in HISTORY[name]]
         return spark.range(3).select(*(F.lit(text).cast(each.dataType).alias(each.name) for each, text in fields))
 

@@ -104,6 +104,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.embedded
 def test_the_engine_outlives_ctrl_c() -> None:
     """Ctrl-C in a notebook ends the query. The server still runs."""
     command = [sys.executable, "-c", INTERRUPTED]

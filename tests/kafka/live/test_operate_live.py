@@ -3,7 +3,7 @@
 Before each operation a snapshot is taken. `operate` predicts from it the rebalances and epochs of each group, and which
 groups stop. The history reads from the records what came; the members' listeners report what they gave up. The full
 run has twenty operations, a fourth broker in the rack of the first, and more groups; with small sizes, it has four. If
-a busy machine costs a member its session, all starts again, with the same operations.
+a busy machine costs a member its session, or its part in a generation, all starts again, with the same operations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.kafka import broker_operations, client_libraries, group_members, mave
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.broker_operations import ACROSS, DOWN, ELECT, GROW, RESTART, WITHIN, Operation
 from tests.kafka.conftest import RACKS
-from tests.kafka.coordinator_log import HeldUpError, expirations, repeated
+from tests.kafka.coordinator_log import HeldUpError, expirations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer, wait_until_settled
 from tests.kafka.live_groups import Row, Tables, create_topics, events, fleet, offsets_records, read
 from tests.sizes import drawn
@@ -159,6 +159,8 @@ def _attempt(folder: Path, attempt: int) -> Story:
                 broker_operations.wait_until_calm(started)
             if any(expirations(group, started.group_log()) for group in sizes):
                 raise HeldUpError
+        if not nobody_was_held_up(RELEASES, started.group_log(), events(filter(Path.exists, files))):
+            raise HeldUpError
         return Story(steps, events(filter(Path.exists, files)), offsets_records(started))
 
 
