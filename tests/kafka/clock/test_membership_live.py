@@ -28,7 +28,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import CALLS, Row, consumer_keys, create_topics, events, listener_partitions, wait_until
-from tests.snapshots import subscriptions
+from tests.snapshots import owned_slices, subscriptions
 
 pytestmark = [pytest.mark.kafka]
 
@@ -98,7 +98,7 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     """The options of the dynamic group, of what it is now and of what it would be."""
     tables = snapshot(broker.bootstrap_servers, groups="membership-dynamic", topics="membership.*").tables
     rows = {name: table.to_pylist() for name, table in tables.items()}
-    rows["subscriptions"] = subscriptions(rows)
+    rows |= {"subscriptions": subscriptions(rows), "owned_slices": owned_slices(rows)}
     clients = rows_of_tables({"clients": rows["members"]}, GROUP_KEY, TABLES)
     facts = pa.concat_tables([facts_of_rows(rows, []), clients], promote_options="permissive")
     timing = TimingConfig(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
