@@ -9,6 +9,7 @@ each producer in a segment. A transaction without a marker is left out.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.numeric.array_types import IntArray
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import (
@@ -31,7 +33,8 @@ from spark_assign.wire.segment_records import (
 SEGMENT = r"__consumer_offsets-([0-9]{1,9})/([0-9]{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
-_BATCH_SIZE = 10_000
+_BATCH_SIZE, _BATCH_BYTES = 10_000, 1 << 26
+"""Records of a batch, and the bytes that wait until there are that many."""
 
 DAMAGED = pa.schema(
     {
@@ -90,14 +93,14 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
         if table.num_rows
     )
-    pending, num_rows = [schema.empty_table()], 0
+    pending, num_rows, num_bytes = [schema.empty_table()], 0, 0
     for table in tables:
         pending.append(table)
-        num_rows += len(table)
-        if num_rows >= _BATCH_SIZE:
-            rows, num_rows = pa.concat_tables(pending), num_rows % _BATCH_SIZE
+        num_rows, num_bytes = num_rows + len(table), num_bytes + table.nbytes
+        if num_rows >= _BATCH_SIZE or num_bytes >= _BATCH_BYTES:
+            rows, num_rows = pa.concat_tables(pending), num_rows % _BATCH_SIZE if num_bytes < _BATCH_BYTES else 0
             yield from rows.slice(0, len(rows) - num_rows).combine_chunks().to_batches(_BATCH_SIZE)
-            pending = [rows.slice(len(rows) - num_rows)]
+            pending, num_bytes = [rows.slice(len(rows) - num_rows)], 0
     yield from pa.concat_tables(pending).combine_chunks().to_batches()
 
 
@@ -187,32 +190,41 @@ def _find_malformed(batches: BatchColumns, errors: Mapping[int, str]) -> list[Da
 
 
 def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
-    """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions."""
-    open_transactions: dict[int, list[pa.Table]] = {}
+    """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions, in
+    the order of the segment.
+    """
     limit = ByteLimit(max_of_segment(len(data)))
+    committed: IntArray | None = None
     for block in iter_blocks(data):
         if isinstance(block, Damaged):
             continue
         records, _ = read_batches(data, block, limit)  # `find_damage` reports errors
-        bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
-        written = 0
-        is_of_transaction = block.transactional | block.control
-        for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
-            yield records.slice(written, bounds[index] - written)
-            written = bounds[index + 1]
-            if not batch.control and written > bounds[index]:
-                transaction = open_transactions.setdefault(batch.producer_id, [])
-                transaction.append(records.slice(bounds[index], written - bounds[index]))
-            elif batch.control and (marker_type := _read_marker(data, batch)) is not None:
-                transaction = open_transactions.pop(batch.producer_id, [])
-                yield from transaction if marker_type == COMMIT else ()
-        yield records.slice(written)
-    for producer_id, tables in open_transactions.items():
-        transaction = pa.concat_tables(tables)
-        last_offset = transaction["offset"][-1].as_py()
+        is_read = ~block.control
+        if block.transactional.any():
+            committed = _committed_batches(data, markers) if committed is None else committed
+            bounds = (np.searchsorted(committed, block.last_offset, side) for side in ("left", "right"))
+            is_read &= ~block.transactional | np.less(*bounds)
+        yield records if is_read.all() else records.filter(pa.array(is_read[records["batch"].to_numpy()]))
+
+
+def _committed_batches(data: bytes, markers: Markers) -> IntArray:
+    """Returns the last offset of each batch of a committed transaction, ascending. A batch takes a few bytes, however
+    many transactions are open.
+    """
+    committed = array("q")
+    open_transactions: dict[int, array[int]] = {}
+    for block in iter_blocks(data):
+        for batch in () if isinstance(block, Damaged) else block.rows(block.transactional | block.control):
+            if not batch.control:
+                open_transactions.setdefault(batch.producer_id, array("q")).append(batch.last_offset)
+            elif (marker_type := _read_marker(data, batch)) is not None:
+                transaction = open_transactions.pop(batch.producer_id, array("q"))
+                committed += transaction if marker_type == COMMIT else array("q")
+    for producer_id, transaction in open_transactions.items():
         producer_markers = markers.get(producer_id, ())
-        if next((commits for offset, commits in producer_markers if offset > last_offset), False):
-            yield transaction
+        if next((commits for offset, commits in producer_markers if offset > transaction[-1]), False):
+            committed += transaction
+    return np.sort(np.array(committed, np.int64))
 
 
 def _markers_by_producer(rows: list[dict[str, Any]] | None) -> Markers:
