@@ -105,6 +105,11 @@ def test_tables_say_what_heads_what(full: str) -> None:
     assert page.elements["desc"] == drawings >= 2
 
 
+def test_rows_that_recur_are_short() -> None:
+    """A page of 5,000 groups has at most 3 MB: half of it are their rows, and half the members of the worst ones."""
+    assert len(render_report(report_rows.plan(60)).encode()) < 950_000
+
+
 def test_the_page_asks_for_nothing(full: str) -> None:
     """No address of anything, and a policy that forbids it; only the script that is meant to run may run."""
     assert re.findall(r"https?://|//\w+\.|@import|url\(", full) == []
