@@ -78,7 +78,7 @@ def null_field(message: Any) -> str | None:
     """Returns the name of a field of a response that is null although its schema forbids that, or None. Kafka's clients
     don't accept it, and kafka-python does.
     """
-    for field in _checked_fields(type(message), message.version):
+    for field in _checked_fields(message.__class__, message.version):
         value = getattr(message, field.name)
         if value is None:
             if not field.nullable_for_version_q(message.version):
@@ -93,7 +93,7 @@ def null_field(message: Any) -> str | None:
 
 
 @cache
-def _checked_fields(message: type[Any], version: int) -> list[Any]:
+def _checked_fields(message: Any, version: int) -> list[Any]:
     """Returns the fields that a null can be in although it must not, without numbers, which are never null."""
     fields = [field for field in message.fields.values() if field.for_version_q(version) and field.tag is None]
     return [
