@@ -124,6 +124,16 @@ def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path)
     assert receiver.messages[0]["text"].endswith("\n… and 5 more")
 
 
+def test_names_without_end_stop_no_alert(receiver: Receiver, tmp_path: Path) -> None:
+    """A receiver refuses a message that is too large, so one that all the names are in would never arrive."""
+    names = [f"{number}{'z' * 32_000}" for number in range(40)]
+    sent = send(receiver, tmp_path / "a", *map(alert, names), alert("payments"))
+    assert sent[-1] == ("begun", "payments")
+    assert sent[:-1] == [("begun", name) for name in names[:32]]
+    assert receiver.messages[0]["text"].startswith("Alerts: 41 began, 0 ended\n")
+    assert send(receiver, tmp_path / "a", *map(alert, names), alert("payments")) == []
+
+
 def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) -> None:
     """One line each, of bounded length, without mentions and links; the rows have the exact names."""
     names = ("<!channel>&", "[all is well](https://evil.example) @all", "x\nended: rejected, c/y", "z" * 64_000)
