@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
@@ -77,6 +78,7 @@ _NUMBERS = (
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     """Returns what the template shows, from the rows of a plan, and `advice` of `comparison.compare_rows`."""
+    plan, advice = _with_short_names(plan), _short_rows(advice)
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
@@ -117,6 +119,32 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "planned_otherwise": not advised or any(line["now"] != line["assignor"] for line in lines),
         "leaders_known": any(row["leader_client"] for row in plan.ruled),
     }
+
+
+def _with_short_names(plan: PlanRows) -> PlanRows:
+    """Returns the rows with names that a page has room for, thousands of times: whoever joins a group chooses them."""
+    who = plan.who and replace(plan.who, **{name: _short_rows(getattr(plan.who, name)) for name in _ROWS_OF_MEMBERS})
+    silent = plan.silent and _short_rows(plan.silent)
+    rows = {name: _short_rows(getattr(plan, name)) for name in ("groups", "members", "moves", "rejected")}
+    return replace(plan, **rows, silent=silent, who=who)
+
+
+def _short_rows(rows: Rows) -> Rows:
+    """Returns rows whose IDs and hosts have at most `_MAX_NAME` characters: the first and the last ones, in which names
+    differ."""
+    half = _MAX_NAME // 2
+    return [
+        {
+            key: f"{value[:half]}…{value[1 - half :]}"
+            if isinstance(value, str) and len(value) > _MAX_NAME and key.endswith(("_id", "_host"))
+            else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
+
+
+_MAX_NAME, _ROWS_OF_MEMBERS = 300, ("members", "slices", "moves")
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:
