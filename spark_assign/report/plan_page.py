@@ -123,10 +123,18 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
 
 def _with_short_names(plan: PlanRows) -> PlanRows:
     """Returns the rows with names that a page has room for, thousands of times: whoever joins a group chooses them."""
-    who = plan.who and replace(plan.who, **{name: _short_rows(getattr(plan.who, name)) for name in _ROWS_OF_MEMBERS})
-    silent = plan.silent and _short_rows(plan.silent)
-    rows = {name: _short_rows(getattr(plan, name)) for name in ("groups", "members", "moves", "rejected")}
-    return replace(plan, **rows, silent=silent, who=who)
+    who, short = plan.who, _short_rows
+    if who is not None:
+        who = replace(who, members=short(who.members), slices=short(who.slices), moves=short(who.moves))
+    return replace(
+        plan,
+        groups=short(plan.groups),
+        members=short(plan.members),
+        moves=short(plan.moves),
+        rejected=short(plan.rejected),
+        silent=plan.silent and short(plan.silent),
+        who=who,
+    )
 
 
 def _short_rows(rows: Rows) -> Rows:
@@ -144,7 +152,7 @@ def _short_rows(rows: Rows) -> Rows:
     ]
 
 
-_MAX_NAME, _ROWS_OF_MEMBERS = 300, ("members", "slices", "moves")
+_MAX_NAME = 300
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:
