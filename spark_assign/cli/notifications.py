@@ -25,7 +25,7 @@ from spark_assign.cli.options import location_option
 from spark_assign.cli.outcome import Outcome, write_text
 from spark_assign.report.formatting import Rows
 from spark_assign.sources.time_limit import within
-from spark_assign.stores.locations import file_system, split_url
+from spark_assign.stores.locations import file_system, is_special, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
 
@@ -107,6 +107,8 @@ def _fitting(alerts: Sequence[Alert]) -> Iterator[Alert]:
 def _read(file: str) -> dict[tuple[str, ...], Alert]:
     try:
         system, path = file_system(file)
+        if system.type_name == "local" and is_special(path):  # a pipe would be read forever
+            raise ValueError(file)
         with system.open_input_stream(path, compression=None) as stream:
             content = json.loads(stream.read(_MAX_STATE_BYTES))
         if content["version"] != VERSION:
