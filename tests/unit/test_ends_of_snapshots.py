@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,6 +199,22 @@ def test_a_null_that_the_schema_forbids() -> None:
     good, bad = connection.send_all([(1, responses[0]), (2, responses[-1])])
     assert good is responses[0]
     assert repr(bad) == "WireError('malformed response of the broker: groups is null')"
+
+
+def test_a_response_that_cannot_be_decoded_is_an_error_at_once() -> None:
+    """The library would stop to read, and wait for the timeout of the request, here of 5 s for each attempt."""
+
+    def answer(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                request = connection.recv(1 << 16)
+                connection.sendall(b"\0\0\0\6" + request[8:12] + b"\0\0")  # lacks the versions that it announces
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        with pytest.raises(SourceError, match=r"no connection \(KafkaProtocolError: Unable to decode response: Index"):
+            kafka_connection.ClusterConnection(f"127.0.0.1:{server.getsockname()[1]}", {}, timeout_s=0.1)
 
 
 def test_an_error_of_a_broker_is_short() -> None:

@@ -288,6 +288,10 @@ class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  #
     received = 0
     """Number of bytes from all brokers since the last requests were sent."""
 
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        conn.data_received = _refused_at_once(conn.data_received)
+        await super()._connect(node, conn, **options)
+
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)
         transport._sock = _CountedSocket(transport._sock, self)
@@ -336,6 +340,22 @@ def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[]
         return responses, None if responses else error
 
     return receive_responses
+
+
+def _refused_at_once(receive: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Closes the connection after a response that can't be decoded. After most errors of its decoder, the library stops
+    reading, and each request waits for its timeout.
+    """
+
+    def receive_or_refuse(data: bytes) -> None:
+        try:
+            receive(data)
+        except errors.KafkaProtocolError:
+            raise
+        except Exception as error:
+            raise errors.KafkaProtocolError(f"Unable to decode response: {type(error).__name__}: {error}") from error
+
+    return receive_or_refuse
 
 
 class _NoDebug(logging.Filter):
