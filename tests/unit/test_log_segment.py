@@ -532,3 +532,14 @@ def test_damaged_ranges_of_segments() -> None:
         ("eu", f"{FOLDER}/{2:020}.log", 12, 0, size, None, "corrupt", short),
     ]
     assert committed([first]) == [("eu", 12, 1, 1000 * RECORDS[0].timestamp_ms, b"k", b"v" * 300)]
+
+
+def test_damage_is_listed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment can consist of batches that can't be read, each shorter than its row."""
+    monkeypatch.setattr(log_segments, "MAX_DAMAGED", 3)
+    monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 300)
+    wrong = [with_header(batch_of([RECORDS[0]._replace(offset=number)]), 57, ">i", 2) for number in range(9)]
+    rows = rows_of(log_segments.find_damage(files_of([b"".join(wrong), wrong[0], b"".join(wrong[:3])]), "eu"))
+    assert [row[3] for row in rows] == [number * len(wrong[0]) for number in (0, 1, 2, 0, 0, 1, 2)]
+    more = "a record is cut off; 6 more ranges aren't listed"
+    assert [row[7] for row in rows] == ["a record is cut off"] * 2 + [more] + ["a record is cut off"] * 4

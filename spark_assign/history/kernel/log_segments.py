@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import (
@@ -49,8 +49,10 @@ DAMAGED = pa.schema(
 (the end of a segment that was being written), `corrupt`, `unknown-format`."""
 MARKERS = pa.schema({"partition": pa.int32(), "producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()})
 
-Markers = Mapping[int, list[tuple[int, bool]]]
-"""Producer id to its markers: offset, and whether the marker commits. Sorted by offset."""
+Markers = tuple[IntArray, IntArray, BoolArray]
+"""Producer ID and offset of each marker, and whether it commits; sorted by both."""
+MAX_DAMAGED = 10_000
+"""Maximum number of byte ranges of a segment that are listed: a batch that can't be read takes more memory as a row."""
 
 
 def parse_path(path: str) -> tuple[int, int]:
@@ -90,7 +92,7 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
     tables = (
         to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
-        for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
+        for table in _read_committed(file["content"], _sorted_markers(file["markers"]))
         if table.num_rows
     )
     pending, num_rows, num_bytes = [schema.empty_table()], 0, 0
@@ -169,14 +171,17 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        limit = ByteLimit(max_of_segment(len(data)))
+        limit, listed, num_left_out = ByteLimit(max_of_segment(len(data))), len(rows) + MAX_DAMAGED, 0
         for block in iter_blocks(data):
             found = [block] if isinstance(block, Damaged) else []
             if not isinstance(block, Damaged):
                 found = _find_malformed(block, read_batches(data, block, limit)[1])
-            for damage in found:
+            num_left_out += max(len(rows) + len(found) - listed, 0)
+            for damage in found[: listed - len(rows)]:
                 after = damage.offset if damage.offset >= 0 else None
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
+        if num_left_out:
+            rows[-1] = (*rows[-1][:-1], f"{rows[-1][-1]}; {num_left_out:,} more ranges aren't listed")
     return _to_batch(rows, DAMAGED)
 
 
@@ -221,19 +226,20 @@ def _committed_batches(data: bytes, markers: Markers) -> IntArray:
                 transaction = open_transactions.pop(batch.producer_id, array("q"))
                 committed += transaction if marker_type == COMMIT else array("q")
     for producer_id, transaction in open_transactions.items():
-        producer_markers = markers.get(producer_id, ())
-        if next((commits for offset, commits in producer_markers if offset > transaction[-1]), False):
+        producers, offsets, commits = markers
+        start, end = np.searchsorted(producers, producer_id, "left"), np.searchsorted(producers, producer_id, "right")
+        following = start + np.searchsorted(offsets[start:end], transaction[-1], "right")
+        if following < end and commits[following]:
             committed += transaction
     return np.sort(np.array(committed, np.int64))
 
 
-def _markers_by_producer(rows: list[dict[str, Any]] | None) -> Markers:
-    markers: dict[int, list[tuple[int, bool]]] = {}
-    for row in rows or ():
-        markers.setdefault(row["producer_id"], []).append((row["marker"], row["committed"]))
-    for producer_markers in markers.values():
-        producer_markers.sort()
-    return markers
+def _sorted_markers(rows: pa.StructArray | None) -> Markers:
+    """Returns the MARKERS of a partition as arrays."""
+    table = pa.RecordBatch.from_struct_array(rows or pa.array([], pa.struct(MARKERS.remove(0))))
+    producers, offsets, commits = (table[name].to_numpy(zero_copy_only=False) for name in MARKERS.names[1:])
+    order = np.lexsort((offsets, producers))
+    return producers[order], offsets[order], commits[order].astype(bool)
 
 
 def _read_marker(data: bytes, batch: Batch) -> int | None:
@@ -247,8 +253,9 @@ def _read_marker(data: bytes, batch: Batch) -> int | None:
 def _iter_files(files: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields one file at a time, because the content is large, with its partition."""
     for row_index in range(files.num_rows):
-        (row,) = files.slice(row_index, 1).to_pylist()
-        yield parse_path(row["path"])[0], row
+        row = {name: files[name][row_index] for name in files.schema.names}
+        values = {name: value.values if name == "markers" else value.as_py() for name, value in row.items()}
+        yield parse_path(values["path"])[0], values
 
 
 def _to_batch(rows: list[Any], schema: pa.Schema) -> pa.RecordBatch:
