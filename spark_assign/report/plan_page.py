@@ -123,33 +123,24 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
 
 def _with_short_names(plan: PlanRows) -> PlanRows:
     """Returns the rows with names that a page has room for, thousands of times: whoever joins a group chooses them."""
-    who, short = plan.who, _short_rows
+    groups, members, moves, rejected = map(_short_rows, (plan.groups, plan.members, plan.moves, plan.rejected))
+    silent, who = plan.silent and _short_rows(plan.silent), plan.who
     if who is not None:
-        who = replace(who, members=short(who.members), slices=short(who.slices), moves=short(who.moves))
-    return replace(
-        plan,
-        groups=short(plan.groups),
-        members=short(plan.members),
-        moves=short(plan.moves),
-        rejected=short(plan.rejected),
-        silent=plan.silent and short(plan.silent),
-        who=who,
-    )
+        slices, changes = _short_rows(who.slices), _short_rows(who.moves)
+        who = replace(who, members=_short_rows(who.members), slices=slices, moves=changes)
+    return replace(plan, groups=groups, members=members, moves=moves, rejected=rejected, silent=silent, who=who)
 
 
 def _short_rows(rows: Rows) -> Rows:
-    """Returns rows whose IDs and hosts have at most `_MAX_NAME` characters: the first and the last ones, in which names
+    """Returns rows with IDs and hosts of at most `_MAX_NAME` characters: the first and the last ones, where names
     differ."""
     half = _MAX_NAME // 2
-    return [
-        {
-            key: f"{value[:half]}…{value[1 - half :]}"
-            if isinstance(value, str) and len(value) > _MAX_NAME and key.endswith(("_id", "_host"))
-            else value
-            for key, value in row.items()
-        }
-        for row in rows
-    ]
+
+    def short(name: str, value: Any) -> Any:
+        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host"))
+        return f"{value[:half]}…{value[1 - half :]}" if is_long else value
+
+    return [{name: short(name, value) for name, value in row.items()} for row in rows]
 
 
 _MAX_NAME = 300

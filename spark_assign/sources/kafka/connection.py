@@ -96,13 +96,9 @@ def null_field(message: Any) -> str | None:
 def _checked_fields(message: Any, version: int) -> list[Any]:
     """Returns the fields that a null can be in although it must not, without numbers, which are never null."""
     fields = [field for field in message.fields.values() if field.for_version_q(version) and field.tag is None]
-    return [
-        field
-        for field in fields
-        if field.is_array()
-        or field.is_struct()
-        or (field.type_str in ("string", "bytes") and not field.nullable_for_version_q(version))
-    ]
+    texts = [field for field in fields if field.type_str in ("string", "bytes")]
+    required = [field for field in texts if not field.nullable_for_version_q(version)]
+    return required + [field for field in fields if field.is_array() or field.is_struct()]
 
 
 class ClusterConnection:
