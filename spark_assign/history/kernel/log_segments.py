@@ -171,17 +171,20 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        limit, listed, num_left_out = ByteLimit(max_of_segment(len(data))), len(rows) + MAX_DAMAGED, 0
+        limit, listed, left_out = ByteLimit(max_of_segment(len(data))), len(rows) + MAX_DAMAGED, [0, 0]
         for block in iter_blocks(data):
             found = [block] if isinstance(block, Damaged) else []
             if not isinstance(block, Damaged):
                 found = _find_malformed(block, read_batches(data, block, limit)[1])
-            num_left_out += max(len(rows) + len(found) - listed, 0)
+            others = found[listed - len(rows) :]
+            left_out = [left_out[0] + len(others), left_out[1] + sum(each.size for each in others)]
             for damage in found[: listed - len(rows)]:
                 after = damage.offset if damage.offset >= 0 else None
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
-        if num_left_out:
-            rows[-1] = (*rows[-1][:-1], f"{rows[-1][-1]}; {num_left_out:,} more ranges aren't listed")
+        if left_out[0]:
+            *place, size, after, code, detail = rows[-1]
+            detail = f"{detail}; the size has that of {left_out[0]:,} more ranges"
+            rows[-1] = (*place, size + left_out[1], after, code, detail)
     return _to_batch(rows, DAMAGED)
 
 
