@@ -542,5 +542,5 @@ def test_damage_is_listed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = rows_of(log_segments.find_damage(files_of([b"".join(wrong), wrong[0], b"".join(wrong[:3])]), "eu"))
     assert [row[3] for row in rows] == [number * len(wrong[0]) for number in (0, 1, 2, 0, 0, 1, 2)]
     assert [row[4] for row in rows] == [len(wrong[0]) * number for number in (1, 1, 7, 1, 1, 1, 1)]
-    more = "a record is cut off; the size has that of 6 more ranges"
+    more = "a record is cut off; the size includes 6 more ranges"
     assert [row[7] for row in rows] == ["a record is cut off"] * 2 + [more] + ["a record is cut off"] * 4

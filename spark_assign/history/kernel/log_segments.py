@@ -183,7 +183,7 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
         if left_out[0]:
             *place, size, after, code, detail = rows[-1]
-            detail = f"{detail}; the size has that of {left_out[0]:,} more ranges"
+            detail = f"{detail}; the size includes {left_out[0]:,} more ranges"
             rows[-1] = (*place, size + left_out[1], after, code, detail)
     return _to_batch(rows, DAMAGED)
 
