@@ -276,6 +276,14 @@ class Job(Command):
             return self.commands[name].make_context(f"{info_name} {name}", words, *more, **extra)
         return super().make_context(info_name, args, *more, **{"auto_envvar_prefix": self.environment, **extra})
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the options. Raises UsageError, with the most similar command, if a word before them names none."""
+        if self.commands and args and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from spark_assign.cli.settings_errors import did_you_mean  # needs pydantic
+
+            raise click.UsageError(f"No such command {args[0]!r}. {did_you_mean(args[0], self.commands)}.", ctx)
+        return super().parse_args(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, and the commands."""
         super().format_options(ctx, formatter)

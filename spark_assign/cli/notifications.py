@@ -5,7 +5,8 @@ between the two, the next run sends the same message again. A message is a JSON 
 
     {"version": 1, "job": "check", "run_id": "20261127", "text": "1 alert began, …", "begun": [{…}], "ended": [{…}]}
 
-`text` is what Slack, Mattermost, and Teams show. `begun` and `ended` have cluster, group_id, alert, detail, and since.
+`text` is what Slack, Mattermost, and Teams show. `begun` and `ended` have cluster, group_id, alert, detail, and since,
+of the alerts that fit in `MAX_BYTES` each: receivers refuse a message that is too large.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +25,7 @@ from spark_assign.cli.options import location_option
 from spark_assign.cli.outcome import Outcome, write_text
 from spark_assign.report.formatting import Rows
 from spark_assign.sources.time_limit import within
-from spark_assign.stores.locations import file_system, split_url
+from spark_assign.stores.locations import file_system, is_special, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
 
@@ -33,6 +34,8 @@ VERSION = 1
 TIMEOUT_SECONDS, _MAX_STATE_BYTES = 30, 64 << 20
 MAX_LINES = 20
 """Maximum number of alerts that the text lists."""
+MAX_BYTES = 1 << 20
+"""Maximum size of the alerts that begin, and of those that end, in a message, in bytes."""
 
 Alert = Mapping[str, Any]
 
@@ -88,12 +91,24 @@ def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
         detail = f": {row['detail']}" if change == "began" and row["detail"] else ""
         lines.append(chat_text(f"{change}: {row['alert']}, {'/'.join(filter(None, _key(row)[:2]))}{detail}"))
     lines += [f"… and {len(changed) - MAX_LINES:,} more"] if len(changed) > MAX_LINES else []
-    return {"text": "Alerts: " + "\n".join(lines), "begun": begun, "ended": ended}
+    return {"text": "Alerts: " + "\n".join(lines), "begun": [*_fitting(begun)], "ended": [*_fitting(ended)]}
+
+
+def _fitting(alerts: Sequence[Alert]) -> Iterator[Alert]:
+    """Yields the alerts that fit in `MAX_BYTES` together, without those for which no room is left."""
+    left = MAX_BYTES
+    for alert in alerts:
+        size = len(json.dumps(alert))
+        if size <= left:
+            left -= size
+            yield alert
 
 
 def _read(file: str) -> dict[tuple[str, ...], Alert]:
     try:
         system, path = file_system(file)
+        if system.type_name == "local" and is_special(path):  # a pipe would be read forever
+            raise ValueError(file)
         with system.open_input_stream(path, compression=None) as stream:
             content = json.loads(stream.read(_MAX_STATE_BYTES))
         if content["version"] != VERSION:

@@ -106,9 +106,10 @@ class Reassignment(LazyResult):
 
     @cached_property
     def after(self) -> ReplicaFleet:
-        """The planned clusters after the reassignment."""
+        """The planned clusters after the reassignment. Their log directories aren't known."""
         replicas = self.placement.select("cluster", "topic", "partition", "replicas")
-        return replace(self.fleet, replicas=replicas, brokers=_brokers_after(self.fleet, self.change))
+        brokers = _brokers_after(self.fleet, self.change)
+        return replace(self.fleet, replicas=replicas, brokers=brokers, log_dirs=None, log_dir_replicas=None)
 
 
 def is_changed() -> Column:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
@@ -77,6 +78,7 @@ _NUMBERS = (
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     """Returns what the template shows, from the rows of a plan, and `advice` of `comparison.compare_rows`."""
+    plan, advice = _with_short_names(plan), _short_rows(advice)
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
@@ -117,6 +119,31 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "planned_otherwise": not advised or any(line["now"] != line["assignor"] for line in lines),
         "leaders_known": any(row["leader_client"] for row in plan.ruled),
     }
+
+
+def _with_short_names(plan: PlanRows) -> PlanRows:
+    """Returns the rows with names that a page has room for, thousands of times: whoever joins a group chooses them."""
+    groups, members, moves, rejected = map(_short_rows, (plan.groups, plan.members, plan.moves, plan.rejected))
+    silent, who = plan.silent and _short_rows(plan.silent), plan.who
+    if who is not None:
+        slices, changes = _short_rows(who.slices), _short_rows(who.moves)
+        who = replace(who, members=_short_rows(who.members), slices=slices, moves=changes)
+    return replace(plan, groups=groups, members=members, moves=moves, rejected=rejected, silent=silent, who=who)
+
+
+def _short_rows(rows: Rows) -> Rows:
+    """Returns rows with IDs and hosts of at most `_MAX_NAME` characters: the first and the last ones, where names
+    differ."""
+    half = _MAX_NAME // 2
+
+    def short(name: str, value: Any) -> Any:
+        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host"))
+        return f"{value[:half]}…{value[1 - half :]}" if is_long else value
+
+    return [{name: short(name, value) for name, value in row.items()} for row in rows]
+
+
+_MAX_NAME = 300
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:

@@ -118,10 +118,10 @@ def _parquet_files(table: Path) -> list[Path]:
     """Returns the files that Spark would read. Spark handles a table without files.
 
     Raises:
-        OSError: there is no file.
+        OSError: there is no file, or something else, such as a pipe, of which a reader would wait for the footer.
     """
     files = [file for file in sorted(table.iterdir()) if file.name[0] not in "._"]
-    if not files:
+    if not files or not all(map(Path.is_file, files)):
         raise FileNotFoundError(f"no file in {table}")
     return files
 

@@ -49,6 +49,7 @@ from spark_assign.sources.connect.http_settings import HttpSettings
 from spark_assign.sources.files.declared_changes import Mapped, read_changes
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import describe_text, group_description, groups
+from spark_assign.sources.kafka.connection import null_field
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores import local_tables
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
@@ -186,6 +187,7 @@ def read_response(data: bytes, _: Path) -> list[str]:
     kind, response_type, version = _REQUESTS.get(data[:1], _REQUESTS[b"C"])
     try:
         response = response_type.decode(data[1:], version=version)
+        assert null_field(response) is None, "the connection refuses a null"
     except Exception as error:  # which the connection takes for the response
         response = error
 

@@ -198,12 +198,13 @@ def read(data: bytes, batch: Plain) -> list[Row] | None:
 
 
 def committed(data: bytes, markers: list[tuple[int, int, bool]]) -> list[Row]:
-    """The records that a `read_committed` consumer gets: a transaction's with its marker.
+    """The records that a `read_committed` consumer gets, in the order of the log.
 
     `markers` are those of the partition: producer, offset, and whether it commits. They decide what is still open.
     """
-    found: list[Row] = []
-    waiting: dict[int, list[Row]] = {}
+    found: list[tuple[list[Row], Plain]] = []
+    waiting: dict[int, list[Plain]] = {}
+    aborted: set[Plain] = set()
     for batch in batches(data):
         if isinstance(batch, Gap):
             continue
@@ -213,14 +214,13 @@ def committed(data: bytes, markers: list[tuple[int, int, bool]]) -> list[Row]:
             kinds = [struct.unpack_from(">h", key, 2)[0] for _, _, key, _ in rows or () if key and len(key) > 3]
             if kinds and kinds[0] in (0, 1):
                 ended = waiting.pop(batch.producer, [])
-                found += ended if kinds[0] else []
-        elif is_v2 and batch.attributes & 0x10:
-            if rows is not None:
-                waiting.setdefault(batch.producer, []).extend(rows)
-        else:
-            found += rows or []
-    for producer, rows in waiting.items():
-        last = rows[-1][0] if rows else -1
+                aborted.update(() if kinds[0] else ended)
+            continue
+        if is_v2 and batch.attributes & 0x10:
+            waiting.setdefault(batch.producer, []).append(batch)
+        found.append((rows or [], batch))
+    for producer, its_batches in waiting.items():
+        last = its_batches[-1].offsets[1]
         later = sorted((offset, commits) for its, offset, commits in markers if its == producer and offset > last)
-        found += rows if later and later[0][1] else []
-    return found
+        aborted.update(() if later and later[0][1] else its_batches)
+    return [row for rows, batch in found if batch not in aborted for row in rows]

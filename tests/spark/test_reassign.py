@@ -300,6 +300,7 @@ def test_balance_of_log_dirs(spark: SparkSession) -> None:
         {"topic": "t", "partition": 2, "replicas": [1], "log_dirs": ["a"]},
     ]
     assert [each["log_dirs"] for each in files["rollback"]] == [["a"], ["a"]]
+    assert (plan.after.log_dirs, plan.after.log_dir_replicas) == (None, None), "those of before aren't those of after"
     [batch] = schedule(plan, Bandwidth(throttle=50)).collect()
     assert (batch["copied_bytes"], batch["min_seconds"]) == (200, 2)
     assert "--throttle 50 --replica-alter-log-dirs-throttle 50 --execute" in batch["execute"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,8 @@ def test_no_retry_after_ends_the_retries(pauses: list[float]) -> None:
     "answer message",
     ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
     ((400, {"error": "invalid_scope", "error_description": f"for {SECRET}"}), r"invalid_scope for \[hidden\]\)"),
+    ((400, {"error": "x" * 995 + SECRET}), r"x{995}\[hidd…\)"),
+    ((400, {"error": b64encode(f"me:{SECRET}".encode()).decode()}), r"Bad Request, \[hidden\]\)"),
     ((302, b"", {"Location": "http://login/"}), r"no token \(302 Found\)"),
     ((503, b"<html>"), r"no token \(503 Service Unavailable\)"),
     ({"token": "x"}, "the answer has no access_token"),

@@ -73,6 +73,20 @@ def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
                 http.get("/")
 
 
+@cases(
+    "answer message",
+    ((302, b"", {"Location": "http://login/?was=any-t0ken"}), r"leads to http://login/\?was=\[hidden\]"),
+    ((200, b"you sent any-t0ken"), r"isn't JSON \(you sent \[hidden\]\)"),
+    ((500, b"x" * 90 + b"any-t0ken"), r"x{90}\[hidden\]"),
+)
+def test_no_secret_in_any_answer(answer: Any, message: str) -> None:
+    """Whatever part of an answer a message repeats."""
+    settings = HttpSettings(token=Secret("any-t0ken"), attempts=1)
+    with serving({"/": answer}) as stub, pytest.raises(SourceError, match=message) as error:
+        ConnectHttp([stub.url], settings).get("/")
+    assert "t0ken" not in str(error.value)
+
+
 def test_basic_auth_in_the_file(tmp_path: Path) -> None:
     """basic.auth.user.info; no .netrc of this machine is looked into."""
     with serving({"/": ROOT}) as stub:

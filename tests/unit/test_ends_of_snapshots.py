@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
 import logging
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import SaslAuthenticationFailedError
+from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 from kafka.net.transport import KafkaTCPTransport
 
 from jobs import snapshot
@@ -23,6 +26,7 @@ from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.tables.errors import SourceError
+from spark_assign.wire.describe_groups import ConsumerGroupDescribeResponse
 
 ROOT = Path(__file__).parents[2]
 TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(
@@ -151,6 +155,66 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
     data, error = transport._sock_recv()
     assert 1 << 20 < len(data) == read == manager.received < 2 << 20
     assert "the brokers have sent more than 1 MiB" in str(error)
+
+
+def test_a_size_that_a_response_only_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library allocates it at once, so it gets complete responses. A size above the limit it refuses."""
+    monkeypatch.setattr(kafka_connection, "MAX_RESPONSE_BYTES", 20)
+    lost = KafkaConnectionError("socket disconnected")
+    response, claim, large, none = b"\0\0\0\2ab", b"\0\0\0\x14", b"\0\0\0\x15", b"\xff" * 4
+    parts = [response[:3], response[3:] + response + claim, b"x" * 9, b"x" * 11 + none, large + b"x"]
+    receive = kafka_connection._complete_responses(iter((part, lost) for part in parts).__next__)
+    complete = [response * 2, claim + b"x" * 20 + none, large + b"x"]
+    first, second, third = ((part, None) for part in complete)
+    assert [receive() for _ in parts] == [(b"", lost), first, (b"", lost), second, third]
+
+
+def test_a_null_that_the_schema_forbids() -> None:
+    """Is the error of its request, as with Kafka's clients; one that the schema allows isn't."""
+    described = ConsumerGroupDescribeResponse.DescribedGroup
+    assignment = described.Member.Assignment(topic_partitions=[], version=1)
+    names = {"error_message": None, "group_state": "Stable", "assignor_name": "uniform"}
+    member = {"assignment": assignment, "target_assignment": assignment, "instance_id": None}
+
+    def response(topics: Any, **more: Any) -> Any:
+        columns = {"member_id": "m", "client_id": "c", "client_host": "/h", "subscribed_topic_names": topics} | member
+        members = [described.Member(**columns | more, version=1)]
+        groups = [described(group_id="g", members=members, **names, version=1)]
+        return ConsumerGroupDescribeResponse(groups=groups, version=1)
+
+    responses = [response(["t"]), response([None]), response(None), response([], client_id=None)]
+    responses += [response([], target_assignment=described.Member.Assignment(topic_partitions=None, version=1))]
+    responses += [ConsumerGroupDescribeResponse(groups=None, version=1)]
+    places = [None, "subscribed_topic_names", "subscribed_topic_names", "client_id"]
+    places += ["target_assignment.topic_partitions"]
+    named = [place and f"groups.members.{place}" for place in places] + ["groups"]
+    assert [kafka_connection.null_field(each) for each in responses] == named
+
+    async def send(request: Any, **_: Any) -> Any:
+        return request
+
+    run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    good, bad = connection.send_all([(1, responses[0]), (2, responses[-1])])
+    assert good is responses[0]
+    assert repr(bad) == "WireError('malformed response of the broker: groups is null')"
+
+
+def test_a_response_that_cannot_be_decoded_is_an_error_at_once() -> None:
+    """The library would stop to read, and wait for the timeout of the request, here of 5 s for each attempt."""
+
+    def answer(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                request = connection.recv(1 << 16)
+                connection.sendall(b"\0\0\0\6" + request[8:12] + b"\0\0")  # lacks the versions that it announces
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        with pytest.raises(SourceError, match=r"no connection \(KafkaProtocolError: Unable to decode response: Index"):
+            kafka_connection.ClusterConnection(f"127.0.0.1:{server.getsockname()[1]}", {}, timeout_s=0.1)
 
 
 def test_an_error_of_a_broker_is_short() -> None:

@@ -105,6 +105,24 @@ def test_tables_say_what_heads_what(full: str) -> None:
     assert page.elements["desc"] == drawings >= 2
 
 
+def test_rows_that_recur_are_short() -> None:
+    """A page of 5,000 groups has at most 3 MB: half of it are their rows, and half the members of the worst ones."""
+    assert len(render_report(report_rows.plan(60)).encode()) < 950_000
+
+
+def test_long_names_are_short_on_a_page() -> None:
+    """Anyone can join a group with an ID of 32 kB; a page would repeat it until no browser opens it."""
+    plan, ids = report_rows.plan(60), ("group_id", "member_id", "from_member_id", "to_member_id")
+    rows = {
+        name: [row | {each: "z" * 30_000 + row[each] for each in ids if row.get(each)} for row in map(dict, given)]
+        for name, given in {"groups": plan.groups, "members": plan.members, "moves": plan.moves}.items()
+    }
+    page = render_report(replace(plan, **rows))
+    assert len(page.encode()) < 4_000_000
+    assert f"{'z' * 150}…{'z' * 100}" in page
+    assert {row["group_id"] for row in plan.groups} <= set(re.findall(r"team-\d+\.service-\d+-consumer", page))
+
+
 def test_the_page_asks_for_nothing(full: str) -> None:
     """No address of anything, and a policy that forbids it; only the script that is meant to run may run."""
     assert re.findall(r"https?://|//\w+\.|@import|url\(", full) == []

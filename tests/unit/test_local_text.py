@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import random
 from pathlib import Path
 from unittest.mock import Mock
@@ -382,3 +383,11 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
     local_tables._columns_of("t", path, faults)
     with pytest.raises(SourceError, match=r"t\.parquet cannot be read: two columns have the same name"):
         faults.verify()
+
+
+def test_a_pipe_has_no_footer(tmp_path: Path) -> None:
+    """Whoever asks how many rows a stored table has doesn't wait for it."""
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    assert (local_parquet.count_rows(tmp_path), local_parquet.has_no_null(tmp_path, ["a"])) == (1, True)
+    os.mkfifo(tmp_path / "b.parquet")
+    assert (local_parquet.count_rows(tmp_path), local_parquet.has_no_null(tmp_path, ["a"])) == (None, False)

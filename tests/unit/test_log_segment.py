@@ -427,16 +427,16 @@ def with_header(made: bytes, at: int, layout: str, value: int) -> bytes:
 
 
 def test_records_of_transactions_count_if_the_next_marker_of_the_producer_commits() -> None:
-    """As `read_committed` consumers see them. Records before the marker wait for it; other producers don't."""
+    """As `read_committed` consumers see them, in the order of the log."""
     plain = batch_of([Record(2, 9, b"k", None)])
     inside = of_producer(0, 1) + of_producer(1, 2) + plain + control(4, 1, 1) + control(5, 0, 2) + of_producer(6, 2)
     assert committed([inside + control(7, 4, 2) + control(8, 1, 3)]) == [
-        ("eu", 12, 2, 9_000, b"k", None),
         ("eu", 12, 0, 1_000_000, b"k", b"v"),
+        ("eu", 12, 2, 9_000, b"k", None),
     ]
     assert committed([inside + control(7, 1, 2)]) == [
-        ("eu", 12, 2, 9_000, b"k", None),
         ("eu", 12, 0, 1_000_000, b"k", b"v"),
+        ("eu", 12, 2, 9_000, b"k", None),
         ("eu", 12, 6, 1_006_000, b"k", b"v"),
     ]
 
@@ -458,6 +458,24 @@ def test_the_marker_of_an_open_transaction_can_be_in_a_later_segment(
     markers: list[tuple[int, int, bool]] | None, expected: list[int]
 ) -> None:
     assert [row[2] for row in committed([of_producer(0, 1) + of_producer(3, 1)], markers)] == expected
+
+
+def test_open_transactions_take_the_memory_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, what their batches become isn't held until a marker, nor until a batch has all rows."""
+    monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(log_segments, "_BATCH_BYTES", 1 << 20)
+    settings = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    records = [Record(number, 1, b"k", bytes(100_000)) for number in range(200)]
+    parts = [batch_of([each], "zstd", producer_id=each.offset, **settings) for each in records]
+    files = files_of([b"".join(parts)], [(number, 200 + number, True) for number in range(100)])
+    pool, default = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        num_rows = sum(batch.num_rows for batch in log_segments.read_records(files, "eu", RECORDS_SCHEMA))
+    finally:
+        pa.set_memory_pool(default)
+    assert num_rows == 100
+    assert pool.max_memory() < 6 << 20
 
 
 def test_a_transaction_that_compaction_emptied_has_no_records() -> None:
@@ -514,3 +532,15 @@ def test_damaged_ranges_of_segments() -> None:
         ("eu", f"{FOLDER}/{2:020}.log", 12, 0, size, None, "corrupt", short),
     ]
     assert committed([first]) == [("eu", 12, 1, 1000 * RECORDS[0].timestamp_ms, b"k", b"v" * 300)]
+
+
+def test_damage_is_listed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment can consist of batches that can't be read, each shorter than its row."""
+    monkeypatch.setattr(log_segments, "MAX_DAMAGED", 3)
+    monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 300)
+    wrong = [with_header(batch_of([RECORDS[0]._replace(offset=number)]), 57, ">i", 2) for number in range(9)]
+    rows = rows_of(log_segments.find_damage(files_of([b"".join(wrong), wrong[0], b"".join(wrong[:3])]), "eu"))
+    assert [row[3] for row in rows] == [number * len(wrong[0]) for number in (0, 1, 2, 0, 0, 1, 2)]
+    assert [row[4] for row in rows] == [len(wrong[0]) * number for number in (1, 1, 7, 1, 1, 1, 1)]
+    more = "a record is cut off; the size includes 6 more ranges"
+    assert [row[7] for row in rows] == ["a record is cut off"] * 2 + [more] + ["a record is cut off"] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import threading
 import time
@@ -122,6 +123,23 @@ def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path)
     """A chat has limits."""
     assert len(send(receiver, tmp_path / "a", *(alert(str(number)) for number in range(MAX_LINES + 5)))) == 25
     assert receiver.messages[0]["text"].endswith("\n… and 5 more")
+
+
+def test_a_pipe_is_no_file_of_alerts(tmp_path: Path) -> None:
+    """In a folder that others write to, a job would wait for it forever."""
+    os.mkfifo(tmp_path / "alerts.json")
+    with pytest.raises(ConfigError, match="isn't a file of alerts"):
+        notify("http://127.0.0.1:1", str(tmp_path / "alerts.json"), Outcome("check"), [])
+
+
+def test_names_without_end_stop_no_alert(receiver: Receiver, tmp_path: Path) -> None:
+    """A receiver refuses a message that is too large, so one that all the names are in would never arrive."""
+    names = [f"{number}{'z' * 32_000}" for number in range(40)]
+    sent = send(receiver, tmp_path / "a", *map(alert, names), alert("payments"))
+    assert sent[-1] == ("begun", "payments")
+    assert sent[:-1] == [("begun", name) for name in names[:32]]
+    assert receiver.messages[0]["text"].startswith("Alerts: 41 began, 0 ended\n")
+    assert send(receiver, tmp_path / "a", *map(alert, names), alert("payments")) == []
 
 
 def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) -> None:

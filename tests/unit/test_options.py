@@ -408,6 +408,9 @@ def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "spark-assign: No such command 'plann'" in capsys.readouterr().err
     assert _entry.command(["check", "--plane", "x"]) == 2
     assert "spark-assign check: No such option '--plane'" in capsys.readouterr().err
+    assert _entry.command(["advise", "siez", "--sample"]) == 2
+    wrong = "spark-assign advise: No such command 'siez'. Did you mean size? Known: size, membership, zones, unused."
+    assert wrong in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -116,11 +116,12 @@ def test_what_fails_for_good_is_reported() -> None:
 
 
 def test_a_group_that_cannot_be_read_stops_no_other() -> None:
-    """Of the same response, whatever its members have sent."""
+    """Of the same response, whatever its members have sent. An error that no data can raise is a defect."""
+    error: Exception = OverflowError("too large")
 
     def read(group: Any) -> str:
         if group.group_id == "a":
-            raise OverflowError("too large")
+            raise error
         return str(group.group_id)
 
     def request(group_ids: list[str], **_: Any) -> list[str]:
@@ -132,6 +133,9 @@ def test_a_group_that_cannot_be_read_stops_no_other() -> None:
     values, faults = kafka_groups.describe_groups(cluster, groups, kind, read, "described", lambda _: None)
     assert values == {"b": "b", "c": "c"}
     assert faults == {"a": "WireError: malformed: OverflowError: too large"}
+    error = AttributeError("a defect")
+    with pytest.raises(AttributeError):
+        kafka_groups.describe_groups(cluster, groups, kind, read, "described", lambda _: None)
 
 
 @cases(

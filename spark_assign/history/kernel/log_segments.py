@@ -9,6 +9,7 @@ each producer in a segment. A transaction without a marker is left out.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import (
@@ -31,7 +33,8 @@ from spark_assign.wire.segment_records import (
 SEGMENT = r"__consumer_offsets-([0-9]{1,9})/([0-9]{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
-_BATCH_SIZE = 10_000
+_BATCH_SIZE, _BATCH_BYTES = 10_000, 1 << 26
+"""Records of a batch, and the bytes that wait until there are that many."""
 
 DAMAGED = pa.schema(
     {
@@ -46,8 +49,10 @@ DAMAGED = pa.schema(
 (the end of a segment that was being written), `corrupt`, `unknown-format`."""
 MARKERS = pa.schema({"partition": pa.int32(), "producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()})
 
-Markers = Mapping[int, list[tuple[int, bool]]]
-"""Producer id to its markers: offset, and whether the marker commits. Sorted by offset."""
+Markers = tuple[IntArray, IntArray, BoolArray]
+"""Producer ID and offset of each marker, and whether it commits; sorted by both."""
+MAX_DAMAGED = 10_000
+"""Maximum number of byte ranges of a segment that are listed: a batch that can't be read takes more memory as a row."""
 
 
 def parse_path(path: str) -> tuple[int, int]:
@@ -87,17 +92,17 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
     tables = (
         to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
-        for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
+        for table in _read_committed(file["content"], _sorted_markers(file["markers"]))
         if table.num_rows
     )
-    pending, num_rows = [schema.empty_table()], 0
+    pending, num_rows, num_bytes = [schema.empty_table()], 0, 0
     for table in tables:
         pending.append(table)
-        num_rows += len(table)
-        if num_rows >= _BATCH_SIZE:
-            rows, num_rows = pa.concat_tables(pending), num_rows % _BATCH_SIZE
+        num_rows, num_bytes = num_rows + len(table), num_bytes + table.nbytes
+        if num_rows >= _BATCH_SIZE or num_bytes >= _BATCH_BYTES:
+            rows, num_rows = pa.concat_tables(pending), num_rows % _BATCH_SIZE if num_bytes < _BATCH_BYTES else 0
             yield from rows.slice(0, len(rows) - num_rows).combine_chunks().to_batches(_BATCH_SIZE)
-            pending = [rows.slice(len(rows) - num_rows)]
+            pending, num_bytes = [rows.slice(len(rows) - num_rows)], 0
     yield from pa.concat_tables(pending).combine_chunks().to_batches()
 
 
@@ -166,14 +171,20 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        limit = ByteLimit(max_of_segment(len(data)))
+        limit, listed, left_out = ByteLimit(max_of_segment(len(data))), len(rows) + MAX_DAMAGED, [0, 0]
         for block in iter_blocks(data):
             found = [block] if isinstance(block, Damaged) else []
             if not isinstance(block, Damaged):
                 found = _find_malformed(block, read_batches(data, block, limit)[1])
-            for damage in found:
+            others = found[listed - len(rows) :]
+            left_out = [left_out[0] + len(others), left_out[1] + sum(each.size for each in others)]
+            for damage in found[: listed - len(rows)]:
                 after = damage.offset if damage.offset >= 0 else None
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
+        if left_out[0]:
+            *place, size, after, code, detail = rows[-1]
+            detail = f"{detail}; the size includes {left_out[0]:,} more ranges"
+            rows[-1] = (*place, size + left_out[1], after, code, detail)
     return _to_batch(rows, DAMAGED)
 
 
@@ -187,41 +198,51 @@ def _find_malformed(batches: BatchColumns, errors: Mapping[int, str]) -> list[Da
 
 
 def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
-    """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions."""
-    open_transactions: dict[int, list[pa.Table]] = {}
+    """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions, in
+    the order of the segment.
+    """
     limit = ByteLimit(max_of_segment(len(data)))
+    committed: IntArray | None = None
     for block in iter_blocks(data):
         if isinstance(block, Damaged):
             continue
         records, _ = read_batches(data, block, limit)  # `find_damage` reports errors
-        bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
-        written = 0
-        is_of_transaction = block.transactional | block.control
-        for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
-            yield records.slice(written, bounds[index] - written)
-            written = bounds[index + 1]
-            if not batch.control and written > bounds[index]:
-                transaction = open_transactions.setdefault(batch.producer_id, [])
-                transaction.append(records.slice(bounds[index], written - bounds[index]))
-            elif batch.control and (marker_type := _read_marker(data, batch)) is not None:
-                transaction = open_transactions.pop(batch.producer_id, [])
-                yield from transaction if marker_type == COMMIT else ()
-        yield records.slice(written)
-    for producer_id, tables in open_transactions.items():
-        transaction = pa.concat_tables(tables)
-        last_offset = transaction["offset"][-1].as_py()
-        producer_markers = markers.get(producer_id, ())
-        if next((commits for offset, commits in producer_markers if offset > last_offset), False):
-            yield transaction
+        is_read = ~block.control
+        if block.transactional.any():
+            committed = _committed_batches(data, markers) if committed is None else committed
+            bounds = (np.searchsorted(committed, block.last_offset, side) for side in ("left", "right"))
+            is_read &= ~block.transactional | np.less(*bounds)
+        yield records if is_read.all() else records.filter(pa.array(is_read[records["batch"].to_numpy()]))
 
 
-def _markers_by_producer(rows: list[dict[str, Any]] | None) -> Markers:
-    markers: dict[int, list[tuple[int, bool]]] = {}
-    for row in rows or ():
-        markers.setdefault(row["producer_id"], []).append((row["marker"], row["committed"]))
-    for producer_markers in markers.values():
-        producer_markers.sort()
-    return markers
+def _committed_batches(data: bytes, markers: Markers) -> IntArray:
+    """Returns the last offset of each batch of a committed transaction, ascending. A batch takes a few bytes, however
+    many transactions are open.
+    """
+    committed = array("q")
+    open_transactions: dict[int, array[int]] = {}
+    for block in iter_blocks(data):
+        for batch in () if isinstance(block, Damaged) else block.rows(block.transactional | block.control):
+            if not batch.control:
+                open_transactions.setdefault(batch.producer_id, array("q")).append(batch.last_offset)
+            elif (marker_type := _read_marker(data, batch)) is not None:
+                transaction = open_transactions.pop(batch.producer_id, array("q"))
+                committed += transaction if marker_type == COMMIT else array("q")
+    for producer_id, transaction in open_transactions.items():
+        producers, offsets, commits = markers
+        start, end = np.searchsorted(producers, producer_id, "left"), np.searchsorted(producers, producer_id, "right")
+        following = start + np.searchsorted(offsets[start:end], transaction[-1], "right")
+        if following < end and commits[following]:
+            committed += transaction
+    return np.sort(np.array(committed, np.int64))
+
+
+def _sorted_markers(rows: pa.StructArray | None) -> Markers:
+    """Returns the MARKERS of a partition as arrays."""
+    table = pa.RecordBatch.from_struct_array(rows or pa.array([], pa.struct(MARKERS.remove(0))))
+    producers, offsets, commits = (table[name].to_numpy(zero_copy_only=False) for name in MARKERS.names[1:])
+    order = np.lexsort((offsets, producers))
+    return producers[order], offsets[order], commits[order].astype(bool)
 
 
 def _read_marker(data: bytes, batch: Batch) -> int | None:
@@ -235,8 +256,9 @@ def _read_marker(data: bytes, batch: Batch) -> int | None:
 def _iter_files(files: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields one file at a time, because the content is large, with its partition."""
     for row_index in range(files.num_rows):
-        (row,) = files.slice(row_index, 1).to_pylist()
-        yield parse_path(row["path"])[0], row
+        row = {name: files[name][row_index] for name in files.schema.names}
+        values = {name: value.values if name == "markers" else value.as_py() for name, value in row.items()}
+        yield parse_path(values["path"])[0], values
 
 
 def _to_batch(rows: list[Any], schema: pa.Schema) -> pa.RecordBatch:

@@ -171,7 +171,7 @@ class Tokens:
         except http_session.TooLargeError:
             raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
         except (requests.RequestException, OSError) as error:
-            error_text = hidden(str(http_session.cause(error)) or type(error).__name__, [endpoint.client_secret])
+            error_text = hidden(str(http_session.cause(error)) or type(error).__name__, _secrets(endpoint))
             error_text = shortened(error_text, _MAX_ERROR)
             raise SourceError(
                 f"{endpoint.url}: no token ({error_text}). Check {URL}, proxies, and for its "
@@ -189,19 +189,21 @@ class Tokens:
         fields = fields if isinstance(fields, dict) else {}
         if response.status_code != 200:
             given = (str(fields[key]) for key in ("error", "error_description") if fields.get(key))
-            error_text = " ".join(shortened(text, _MAX_ERROR) for text in given)
-            reason = shortened(response.reason or "", _MAX_ERROR)
-            text = f"{response.status_code} {reason}" + (f", {error_text}" if error_text else "")
-            raise SourceError(
-                f"{endpoint.url}: no token ({hidden(text, [endpoint.client_secret])}). "
-                "Check the client's id, its secret and the scope."
-            )
+            texts = [hidden(text, _secrets(endpoint)) for text in (response.reason or "", *given)]
+            reason, *causes = (shortened(text, _MAX_ERROR) for text in texts)
+            text = f"{response.status_code} {reason}" + (f", {' '.join(causes)}" if causes else "")
+            raise SourceError(f"{endpoint.url}: no token ({text}). Check the client's id, its secret and the scope.")
         # Kafka takes id_token where there is no access_token (JwtResponseParser).
         token = fields.get("access_token") or fields.get("id_token")
         if not isinstance(token, str):
             raise SourceError(f"{endpoint.url}: the answer has no access_token. Is it a token endpoint?")
         life = fields.get("expires_in")
         return token, float(min(life, _MAX_LIFE_S)) if isinstance(life, int | float) and life > 0 else _UNKNOWN_LIFE_S
+
+
+def _secrets(endpoint: TokenEndpoint) -> list[Secret]:
+    """Returns what an endpoint can repeat of the request, and no message may."""
+    return [endpoint.client_secret, Secret(_basic(endpoint).partition(" ")[2])]
 
 
 def _basic(endpoint: TokenEndpoint) -> Secret:

@@ -29,6 +29,8 @@ ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
 """Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
 _MAX_ERROR_BYTES = 1 << 20
 """Maximum size of an answer with an error that is parsed."""
+_MAX_SHOWN_BYTES = 4_096
+"""Size of the start of a body that can be in a message."""
 UNASSIGNED = "UNASSIGNED"
 """AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
@@ -225,7 +227,7 @@ class ConnectHttp:
         for attempt in range(1, self._settings.attempts + 1):
             url = f"{self._urls[0]}{path}"
             try:
-                return _parsed(url, self._once(url), answer)
+                return self._parsed(url, self._once(url), answer)
             except _PassingError as error:
                 passing = error
             try:
@@ -280,17 +282,17 @@ class ConnectHttp:
         """Returns the error of a response with a status other than 200. Secrets are removed."""
         try:
             # Cut, because the values of a JSON document take up to 30 times its size.
-            message = _shortened(hidden(str(from_json(body[:_MAX_ERROR_BYTES])["message"]), self._secrets), 1000)
+            message = self._shown(str(from_json(body[:_MAX_ERROR_BYTES])["message"]), 1000)
         except (ValueError, KeyError, TypeError):
-            message = _shortened(hidden(body[:4_096].decode("utf-8", errors="replace"), self._secrets))
+            message = self._shown(body)
         code = response.status_code
-        reason = f"{code} {_shortened(response.reason or '')}" + (f" ({message})" if message else "")
+        reason = f"{code} {self._shown(response.reason or '')}" + (f" ({message})" if message else "")
         remedy = _REMEDIES.get(code, "Look into the log of that worker")
         if code in self._http.PASSING:
             return _PassingError(reason, remedy, response)
         if 300 <= code < 400:
             return SourceError(
-                f"GET {url}: {reason}: leads to {_shortened(response.headers.get('Location', ''), 1000)}. "
+                f"GET {url}: {reason}: leads to {self._shown(response.headers.get('Location', ''), 1000)}. "
                 "Give that URL instead."
             )
         kind = NotFoundError if code == 404 else SourceError
@@ -311,7 +313,7 @@ class ConnectHttp:
                 f"GET {url}: the server wants a client's certificate that it trusts. "
                 "Give it by ssl.keystore.location in --connect-config FILE."
             )
-        text = _shortened(hidden(str(reason) or type(reason).__name__, self._secrets), 200)
+        text = self._shown(str(reason) or type(reason).__name__, 200)
         if isinstance(error, requests.Timeout) or isinstance(reason, TimeoutError):
             text = "no answer in time"
         if isinstance(error, requests.exceptions.ProxyError):
@@ -326,6 +328,30 @@ class ConnectHttp:
             remedy += ". Where it wants a client's certificate, give ssl.keystore.location in --connect-config FILE"
         return _PassingError(text, remedy)
 
+    def _parsed(self, url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
+        """Returns the answer in a body. Raises SourceError, and _ShapeError for JSON that isn't as Connect gives it."""
+        if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+            raise SourceError(f"GET {url}: the answer has more than {MAX_VALUES:,} values. Is it a Connect worker's?")
+        try:
+            return answer.validate_json(body)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if fault["type"] == "json_invalid":
+            raise SourceError(
+                f"GET {url}: the answer isn't JSON ({self._shown(body)}). Is it a Connect worker's REST address?"
+            )
+        where = self._shown(".".join(map(str, fault["loc"])))
+        raise _ShapeError(
+            f"GET {url}: the answer is not as Connect gives it ({where}: {fault['msg']}). Is there a proxy that "
+            "changes answers?"
+        )
+
+    def _shown(self, text: bytes | str, width: int = 100) -> str:
+        """Returns the first characters of what the other side has sent, in one line and without secrets."""
+        text = text[:_MAX_SHOWN_BYTES].decode("utf-8", errors="replace") if isinstance(text, bytes) else text
+        text = " ".join(hidden(text, self._secrets).split())
+        return text if len(text) <= width else f"{text[:width]}…"
+
 
 class _PassingError(Exception):
     """Raised for a failure that can pass, so that the request is retried."""
@@ -333,32 +359,6 @@ class _PassingError(Exception):
     def __init__(self, reason: str, remedy: str, response: requests.Response | None = None) -> None:
         super().__init__(reason)
         self.reason, self.remedy, self.response = reason, remedy, response
-
-
-def _parsed(url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
-    """Returns the answer in a body. Raises SourceError, and _ShapeError for JSON that isn't as Connect gives it."""
-    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-        raise SourceError(f"GET {url}: the answer has more than {MAX_VALUES:,} values. Is it a Connect worker's?")
-    try:
-        return answer.validate_json(body)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if fault["type"] == "json_invalid":
-        raise SourceError(
-            f"GET {url}: the answer isn't JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
-        )
-    where = _shortened(".".join(map(str, fault["loc"])))
-    raise _ShapeError(
-        f"GET {url}: the answer is not as Connect gives it ({where}: {fault['msg']}). Is there a proxy that changes "
-        "answers?"
-    )
-
-
-def _shortened(text: bytes | str, width: int = 100) -> str:
-    """Returns the first characters of a text in one line."""
-    text = text[: 4 * width + 400].decode("utf-8", errors="replace") if isinstance(text, bytes) else text
-    text = " ".join(text.split())
-    return text if len(text) <= width else f"{text[:width]}…"
 
 
 def host_and_port(url: str) -> str:

@@ -16,6 +16,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from kafka import errors
@@ -27,6 +28,7 @@ from kafka.protocol.metadata import MetadataRequest
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.stores.file_faults import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
+from spark_assign.wire.reader import WireError
 
 T = TypeVar("T")
 
@@ -37,6 +39,8 @@ MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 10_000
 """Maximum size of a response, and of what all brokers together send while requests are answered (50 million committed
 offsets), and maximum number of brokers. Decoded, a response takes many times its size."""
 
+_SIZE_BYTES = 4
+"""Size of the number before a response, in bytes."""
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
 _TURN_S = 5
@@ -68,6 +72,33 @@ def _contradiction(metadata: Any) -> str | None:
         if topic.error_code == 0 and (not topic.name or numbers != list(range(len(numbers)))):
             return f"lacks a partition of the topic {topic.name!r:.260}, or lists one twice"
     return None
+
+
+def null_field(message: Any) -> str | None:
+    """Returns the name of a field of a response that is null although its schema forbids that, or None. Kafka's clients
+    don't accept it, and kafka-python does.
+    """
+    for field in _checked_fields(message.__class__, message.version):
+        value = getattr(message, field.name)
+        if value is None:
+            if not field.nullable_for_version_q(message.version):
+                return str(field.name)
+        elif (field.is_struct() or field.is_struct_array()) and _checked_fields(field.data_class, message.version):
+            found = next(filter(None, map(null_field, value if field.is_array() else [value])), None)
+            if found is not None:
+                return f"{field.name}.{found}"
+        elif field.type_str == "[]string" and None in value:
+            return str(field.name)
+    return None
+
+
+@cache
+def _checked_fields(message: Any, version: int) -> list[Any]:
+    """Returns the fields that a null can be in although it must not, without numbers, which are never null."""
+    fields = [field for field in message.fields.values() if field.for_version_q(version) and field.tag is None]
+    texts = [field for field in fields if field.type_str in ("string", "bytes")]
+    required = [field for field in texts if not field.nullable_for_version_q(version)]
+    return required + [field for field in fields if field.is_array() or field.is_struct()]
 
 
 class ClusterConnection:
@@ -215,6 +246,8 @@ class ClusterConnection:
                 broker, request = requests[position]
                 try:
                     responses[position] = await self._send(broker, request)
+                    if name := null_field(responses[position]):
+                        raise WireError(f"malformed response of the broker: {name} is null")
                 except Exception as error:
                     responses[position] = error
                 answered(position)
@@ -251,10 +284,14 @@ class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  #
     received = 0
     """Number of bytes from all brokers since the last requests were sent."""
 
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        conn.data_received = _refused_at_once(conn.data_received)
+        await super()._connect(node, conn, **options)
+
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)
         transport._sock = _CountedSocket(transport._sock, self)
-        transport._sock_recv = _response_before_end(transport._sock_recv)
+        transport._sock_recv = _complete_responses(transport._sock_recv)
         return transport
 
 
@@ -278,14 +315,43 @@ class _CountedSocket:
         return data
 
 
-def _response_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
-    """Returns the received bytes first. The error that came with them recurs at the next read."""
+def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
+    """Returns only complete responses: the library allocates the size that a response claims before its bytes arrive.
 
-    def receive_response() -> tuple[bytes, Any]:
-        received, error = receive()
-        return received, None if received else error
+    An error that came with them recurs at the next read. A size that none may have is for the library to refuse.
+    """
+    received = bytearray()
 
-    return receive_response
+    def receive_responses() -> tuple[bytes, Any]:
+        nonlocal received
+        data, error = receive()
+        received += data
+        end = 0
+        while len(received) >= end + _SIZE_BYTES:
+            size = int.from_bytes(received[end : end + _SIZE_BYTES], "big", signed=True)
+            if 0 <= size <= MAX_RESPONSE_BYTES and end + _SIZE_BYTES + size > len(received):
+                break
+            end += _SIZE_BYTES + max(size, 0)
+        responses, received = bytes(received[:end]), received[end:]
+        return responses, None if responses else error
+
+    return receive_responses
+
+
+def _refused_at_once(receive: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Closes the connection after a response that can't be decoded. After most errors of its decoder, the library stops
+    reading, and each request waits for its timeout.
+    """
+
+    def receive_or_refuse(data: bytes) -> None:
+        try:
+            receive(data)
+        except errors.KafkaProtocolError:
+            raise
+        except Exception as error:
+            raise errors.KafkaProtocolError(f"Unable to decode response: {type(error).__name__}: {error}") from error
+
+    return receive_or_refuse
 
 
 class _NoDebug(logging.Filter):

@@ -68,14 +68,6 @@ class GroupDescription:
     more: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
 
-    def __post_init__(self) -> None:
-        """Raises ValueError if a name is null, which only a malformed response has."""
-        names = [name for member in self.members for name in (member.columns["member_id"], *member.topics)]
-        names += [topic for member in self.members for topic, _ in member.owned]
-        names += [row["subtopology"] for row in (*self.subtopologies, *(t for m in self.members for t in m.tasks))]
-        if None in names:
-            raise ValueError("a name is null")
-
     def columns(self, group_id: str) -> dict[str, Any]:
         """Returns columns of its row of `groups`, with the leader's library and version if it has classic members."""
         columns = {"assignor": self.assignor or None, "state": self.state, "subscription_type": self.subscription_type}
@@ -213,8 +205,6 @@ def read_start_offsets(_: Sequence[str], response: Any) -> Iterable[tuple[str, S
             for partition in topic.partitions
             if not partition.error_code
         }
-        if any(topic is None for topic, _ in starts):
-            raise ValueError("the name of a topic is null")
         yield group.group_id, starts if error is None else error
 
 

@@ -145,10 +145,7 @@ def request_per_group(
             if isinstance(response, Exception):
                 yield from ((group_id, response) for group_id in ids)
                 continue
-            try:
-                found = dict(read(ids, response))
-            except (TypeError, ValueError, AttributeError) as error:  # such as null for a list
-                found = dict.fromkeys(ids, WireError(f"malformed response of the broker: {error}"))
+            found = dict(read(ids, response))
             # A group that the broker leaves out isn't empty, but unknown.
             missing = WireError("the response of the broker lacks the group")
             yield from ((group_id, found.get(group_id, missing)) for group_id in ids)
@@ -196,7 +193,7 @@ def describe_groups(
     def read_one(group: Any) -> Any:
         try:
             return read_group(group)
-        except Exception as error:  # what one group's members have sent must not stop the other groups of the response
+        except (ValueError, ArithmeticError) as error:  # what members have sent stops no other group of the response
             return WireError(f"malformed: {type(error).__name__}: {error}")
 
     def read(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:

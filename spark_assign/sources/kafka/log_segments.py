@@ -48,8 +48,9 @@ class LogSegments:
 
     Attributes:
         records: RECORDS (`tables.history`), without records of transactions that were never committed.
-        damaged: one row per range of bytes that can't be decoded (`DAMAGED`). The incomplete end of a segment that
-            was being written is `cut-off` and isn't a loss.
+        damaged: one row per range of bytes that can't be decoded (`DAMAGED`), of a segment at most
+            `log_segments.MAX_DAMAGED`, the last of which has the size of all others. The incomplete end of a segment
+            that was being written is `cut-off` and isn't a loss.
     """
 
     records: DataFrame
