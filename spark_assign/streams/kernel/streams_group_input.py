@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
+from spark_assign.groups.kernel.faults import REMEDIES as GROUP_REMEDIES
 from spark_assign.groups.kernel.faults import format_row, join_faults
 from spark_assign.groups.kernel.tagged_rows import GroupRows, InputTable, find_key_faults, split_tables
 from spark_assign.java.hash_map import (
@@ -29,6 +30,7 @@ from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
+from spark_assign.tables.errors import ROW_REMEDY
 
 _TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_offset"), "duplicate-task")
 _OWNED = InputTable(("member_id", "topic", "first", "step", "count"))
@@ -98,9 +100,8 @@ MAX_STANDBYS = 1_000_000
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
-    "null-key": "Add the value, or remove the row",
-    "duplicate-member": "Keep one row per member",
-    "duplicate-group": "Keep one row per group",
+    "null-key": ROW_REMEDY,
+    **{code: GROUP_REMEDIES[code] for code in ("duplicate-member", "duplicate-group")},
     "duplicate-subtopology": "Keep one row per subtopology",
     "bad-standby-replicas": "standby_replicas must be 0 or more",
     "too-many-tasks": f"A group has at most {MAX_TASKS:,} tasks, {MAX_STANDBYS:,} standbys, and {MAX_PARTITIONS:,} "
@@ -108,7 +109,7 @@ REMEDIES = {
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
     "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
-    "unknown-member": "Add the member to members, or remove its rows (FleetTables.with_members_left does so)",
+    "unknown-member": GROUP_REMEDIES["unknown-member"],
     "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
     "bad-classic-task": "The subtopology must be a number, and changelog_offset at least -3",
     "duplicate-task": "Keep one row per member and task",
