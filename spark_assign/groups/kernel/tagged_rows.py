@@ -27,8 +27,7 @@ class InputTable:
     Attributes:
         key: columns that sort the rows of a group.
         values: the other columns.
-        duplicate: rejection code if two rows of a group have the same key. If it isn't empty, keys can't have nulls
-            either (`find_key_faults`).
+        duplicate: rejection code of a row with the key of another row of its group; empty if that has no separate code.
     """
 
     key: tuple[str, ...]
@@ -63,6 +62,8 @@ def split_tables(
 
 def find_key_faults(rows: GroupRows, tables: Mapping[str, InputTable]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yields the rejection code, the table, and the key of each row whose key has a null or is that of the row before.
+
+    Tables without a code for repeated keys may have null keys, too.
 
     Example: two rows of group g for member m1: `("duplicate-member", "members", {"member_id": "m1"})`.
     """
