@@ -1,6 +1,7 @@
 """docs/tables.md: every public table and column, from the schemas in `spark_assign.tables` and the texts below them.
 
-`python -m tests.table_reference` writes the page again after a schema has changed.
+The codes of faulty rows are from the remedies of the kernels. `python -m tests.table_reference` writes the page again
+after a schema or a remedy has changed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
+from spark_assign.connect.kernel import faults as connect
+from spark_assign.groups.kernel import faults, group_specs
+from spark_assign.streams.kernel import streams_group_input as streams
+
 PAGE = Path(__file__).parents[1] / "docs" / "tables.md"
 
 HEAD = """# Tables and columns
 
-This page lists every public table with its columns. In an input table, a column that *may be null* may also be missing.
+This page lists every public table with its columns, and the codes of faulty rows with their remedies. In an input
+table, a column that *may be null* may also be missing.
 [Glossary](glossary.md) explains the terms. In Python, each table is a DataFrame and an attribute of its result, such as
 `plan.moves`. A stored result has one folder per table, or one table of the catalog. The command `plan` stores
 the tables of share groups, Streams groups, and Connect clusters with a prefix, such as `share_changes`.
@@ -38,8 +44,17 @@ AREAS = {
 }
 """Module of `spark_assign.tables`: its heading."""
 
+REMEDIES = {
+    "groups": faults.REMEDIES | group_specs.REMEDIES,
+    "streams": streams.REMEDIES,
+    "connect": connect.REMEDIES,
+}
+"""Module of `spark_assign.tables`: remedy by code of a faulty row in its input tables."""
+
 INTERNAL = ("*_ROWS", "CLASSIC_GROUP_*")
 """Schemas that no user reads."""
+
+CODES = "If there are several faults, `code` is the first of them in this table. `detail` has all faults."
 
 COMMON = {
     "cluster": "name of the Kafka cluster",
@@ -174,6 +189,9 @@ def _area(module: str) -> Iterator[str]:
             named = [each for each in found if each[1] == constant.lower()] or found
             result, name = named[0] if named else ("", constant.lower())
             yield _table(f"{AREAS[module]}{result and ', '}{result}: {name}", schema, text)
+    if module in REMEDIES:
+        lines = [f"### {AREAS[module]}: codes of faulty rows", CODES, "", "| code | what to do |", "| --- | --- |"]
+        yield "\n".join([*lines, *(f"| `{code}` | {remedy} |" for code, remedy in REMEDIES[module].items()), ""])
 
 
 def _constants(file: Path) -> Iterator[tuple[str, str]]:

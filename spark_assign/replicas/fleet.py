@@ -14,7 +14,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError
 from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, CAPACITIES, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
 from spark_assign.tables.schema_check import check_schemas
@@ -231,7 +231,7 @@ def raise_faults(rows: Sequence[Row]) -> None:
             problem, remedy = f"the same key twice: {examples}", f"Keep one row per {' and '.join(key)}"
         else:
             where = " in a key" if column in row["key"] else ""
-            problem, remedy = f"null or out of range{where}: {examples}", "Add the value, or remove the row"
+            problem, remedy = f"null or out of range{where}: {examples}", ROW_REMEDY
         faults.append(Fault(row["table"], column or key[-1], problem, remedy))
     if faults:
         raise FleetError(sorted(faults, key=str))

@@ -25,7 +25,7 @@ Kernel = Callable[..., Iterable[pa.Table]]
 
 
 def gather_tables(
-    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[Sequence[str]]]
+    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[str]]
 ) -> DataFrame:
     """Returns the rows of all tables, each as the only element of the list of its table; the other lists are empty.
 
@@ -41,7 +41,7 @@ def gather_tables(
     for table, rows in tables.items():
         if rows is not None:
             types = {field.name: field.dataType for field in rows.schema}  # one request to the engine
-            read = [StructField(name, types[name]) for of in columns[table] for name in of if name in types]
+            read = [StructField(name, types[name]) for name in columns[table] if name in types]
             lists[table] = rows.select(*key, F.array(F.struct(*(field.name for field in read))).alias(table))
             empty[table] = F.array().cast(ArrayType(StructType(read))).alias(table)
     filled = (rows.select(*key, *(empty | {table: F.col(table)}).values()) for table, rows in lists.items())
@@ -49,7 +49,7 @@ def gather_tables(
 
 
 def gather_columns(
-    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[Sequence[str]]]
+    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[str]]
 ) -> DataFrame:
     """Returns the rows of all tables with `table`, its index in `columns`, and the columns of all tables: null, or an
     empty list, in the rows of others. It costs less than `gather_tables`; columns of one name must have one type.
@@ -61,7 +61,7 @@ def gather_columns(
         rows.select(
             *key,
             F.lit(at).cast("byte").alias("table"),
-            *(name for of in columns[table] for name in of if name in rows.columns),
+            *(name for name in columns[table] if name in rows.columns),
         )
         for at, table in enumerate(columns)
         if (rows := tables.get(table)) is not None

@@ -226,6 +226,17 @@ def test_several_faults() -> None:
     )
 
 
+def test_keys_that_repeat_or_are_null() -> None:
+    """Each row counts. Tasks of departed members are named as those of members: both come from the table tasks."""
+    departed = [{**task("gone", number, "active"), "table": "departed_tasks"} for number in (0, 0, None)]
+    (row,) = plan_rows([*([group()] * 3), subtopology("0", 1), member("a"), *departed])
+    assert row["detail"] == (
+        f"tasks: member_id=gone, subtopology=0, task=null. {REMEDIES['null-key']}; "
+        f"groups: group_id=g and 1 more. {REMEDIES['duplicate-group']}; "
+        f"tasks: member_id=gone, subtopology=0, task=0. {REMEDIES['duplicate-task']}"
+    )
+
+
 def test_an_assignor_of_ones_own_fails() -> None:
     """Whatever it does, the other groups are planned; its words are table."""
 

@@ -17,13 +17,14 @@ from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.groups.kernel.faults import join_faults
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import IntArray
+from spark_assign.tables.errors import ROW_REMEDY
 
 _LONGEST_DELAY = 2**31 - 1
 _LATEST = 2**63 - 1 - _LONGEST_DELAY
 """The last time after which a delay ends at a long."""
 
 REMEDIES = {
-    "null-key": "Add the value, or remove the row",
+    "null-key": ROW_REMEDY,
     "unknown-cluster": "Add the Connect cluster to clusters, or remove its rows",
     "duplicate-cluster": "Keep one row per Connect cluster",
     "unknown-protocol": f"Use one of {', '.join(PROTOCOLS)}",

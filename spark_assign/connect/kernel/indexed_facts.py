@@ -56,7 +56,7 @@ _NO_NAME = pa.scalar(None, pa.string())
 
 def to_facts(tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> pa.Table:
     """Returns the facts of rows, by table."""
-    names = {name for table in TABLES.values() for columns in table for name in columns}
+    names = {name for table in TABLES.values() for name in table}
     return pa.Table.from_pylist(
         [
             {name: row.get(name) for name in (*KEY, *names)} | {TABLE: at}

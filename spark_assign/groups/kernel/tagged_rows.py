@@ -8,24 +8,39 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _MAX_LONG = 2**63 - 1
 
+GroupRows = Mapping[str, Sequence[dict[str, Any]]]
+"""The rows of each input table of a group, sorted by key."""
 
-class InputTable(NamedTuple):
-    """The columns of an input table that a pass needs: those that sort the rows of a group, and the others."""
+
+@dataclass(frozen=True)
+class InputTable:
+    """The columns of an input table that a pass needs. An iteration yields their names.
+
+    Attributes:
+        key: columns that sort the rows of a group.
+        values: the other columns.
+        duplicate: rejection code of a row with the key of another row of its group; empty if that has no separate code.
+    """
 
     key: tuple[str, ...]
     values: tuple[str, ...] = ()
+    duplicate: str = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.key + self.values)
 
 
 def split_tables(
     batch: pa.Table, key: Sequence[str], tables: Mapping[str, InputTable]
-) -> Iterator[tuple[tuple[Any, ...], dict[str, list[dict[str, Any]]]]]:
+) -> Iterator[tuple[tuple[Any, ...], GroupRows]]:
     """Yields the key of each group and the rows of its tables, sorted; missing columns are null.
 
     Args:
@@ -35,7 +50,7 @@ def split_tables(
     """
     groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: {name: [] for name in tables})
     for name in tables.keys() & set(batch.column_names):
-        lists, empty = batch[name].combine_chunks(), dict.fromkeys((*tables[name].key, *tables[name].values))
+        lists, empty = batch[name].combine_chunks(), dict.fromkeys(tables[name])
         keys = batch.select(key).take(pc.list_parent_indices(lists))
         for *group, row in zip(*(column.to_pylist() for column in (*keys.columns, lists.flatten())), strict=True):
             groups[tuple(group)][name].append(empty | row)
@@ -43,6 +58,22 @@ def split_tables(
         for name, listed in groups[group_key].items():
             listed.sort(key=lambda row: _nulls_last(row[column] for column in tables[name].key))
         yield group_key, groups[group_key]
+
+
+def find_key_faults(rows: GroupRows, tables: Mapping[str, InputTable]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yields the rejection code, the table, and the key of each row whose key has a null or is that of the row before.
+
+    Tables without a code for repeated keys may have null keys, too.
+
+    Example: two rows of group g for member m1: `("duplicate-member", "members", {"member_id": "m1"})`.
+    """
+    for name, table in tables.items():
+        keys = [{column: row[column] for column in table.key} for row in rows[name]] if table.duplicate else []
+        for before, key in zip([None, *keys], keys, strict=False):
+            if None in key.values():
+                yield "null-key", name, key
+            if key == before:
+                yield table.duplicate, name, key
 
 
 def _nulls_last(values: Iterable[Any]) -> list[tuple[bool, Any]]:
@@ -53,19 +84,17 @@ def table_rows(batch: pa.Table, name: str, table: InputTable) -> pa.Table:
     """Returns the rows of one input table of a batch; missing columns are null."""
     rows = batch[name].combine_chunks().flatten() if name in batch.column_names else pa.nulls(0)
     found = pa.Table.from_struct_array(rows) if pa.types.is_struct(rows.type) else pa.table({})
-    columns = (*table.key, *table.values)
-    return pa.table({name: found[name] if name in found.column_names else pa.nulls(len(rows)) for name in columns})
+    return pa.table({name: found[name] if name in found.column_names else pa.nulls(len(rows)) for name in table})
 
 
 def rows_of_tables(
     rows: Mapping[str, Iterable[Mapping[str, Any]]], key: Sequence[str], tables: Mapping[str, InputTable]
 ) -> pa.Table:
     """Returns rows of input tables, by table, as `split_tables` reads them."""
-    columns = {name: (*table.key, *table.values) for name, table in tables.items()}
     return pa.Table.from_pylist(
         [
             {**dict.fromkeys(tables, ()), **{column: row[column] for column in key}}
-            | {name: [{column: row.get(column) for column in columns[name]}]}
+            | {name: [{column: row.get(column) for column in tables[name]}]}
             for name, listed in rows.items()
             for row in listed
         ]

@@ -22,16 +22,16 @@ from spark_assign.replicas.kernel.restart_order import MAX_REPLICAS
 
 LIMITS = "in_bytes_per_second", "out_bytes_per_second", "disk_bytes"
 TABLES = {
-    "brokers": InputTable(("broker_id",), ("rack_id", "fenced", "cordoned")),
-    "removed": InputTable(("broker_id",)),
-    "added": InputTable(("broker_id",), ("rack_id",)),
-    "racks": InputTable(("broker_id",), ("rack_id",)),
-    "replicas": InputTable(("topic", "partition"), ("replicas",)),
-    "replication_factors": InputTable(("topic",), ("replication_factor",)),
-    "partitions": InputTable(("topic",), ("partitions",)),
-    "sizes": InputTable(("topic", "partition"), ("bytes",)),
+    "brokers": InputTable(("broker_id",), ("rack_id", "fenced", "cordoned"), "duplicate-broker"),
+    "removed": InputTable(("broker_id",), (), "duplicate-broker"),
+    "added": InputTable(("broker_id",), ("rack_id",), "duplicate-broker"),
+    "racks": InputTable(("broker_id",), ("rack_id",), "duplicate-broker"),
+    "replicas": InputTable(("topic", "partition"), ("replicas",), "duplicate-partition"),
+    "replication_factors": InputTable(("topic",), ("replication_factor",), "unknown-topic"),
+    "partitions": InputTable(("topic",), ("partitions",), "unknown-topic"),
+    "sizes": InputTable(("topic", "partition"), ("bytes",), "duplicate-partition"),
     "rates": InputTable(("topic", "partition"), ("in_rate", "read_rate")),
-    "capacities": InputTable(("broker_id",), LIMITS),
+    "capacities": InputTable(("broker_id",), LIMITS, "duplicate-broker"),
     "log_dirs": InputTable(("broker_id", "log_dir"), ("error", "total_bytes", "usable_bytes", "cordoned")),
     "log_dir_replicas": InputTable(("topic", "partition", "broker_id"), ("log_dir", "bytes", "is_future")),
 }
@@ -132,7 +132,7 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         voluntary=rows["added"].num_rows > 0,
         in_rate=np.array([rate or 0 for rate in in_rate], np.int64),
         read_rate=np.array([rate or 0 for rate in read_rate], np.int64),
-        capacities=_capacities(rows["capacities"]),
+        capacities={name: _values(rows["capacities"], "capacities", name) for name in LIMITS},
         log_dirs=rows["log_dirs"],
         logs=rows["log_dir_replicas"],
     )
@@ -174,10 +174,23 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     row_by_broker: dict[int, dict[str, Any]] = {}
     for row in rows.to_pylist():
         if row["broker_id"] in row_by_broker:
-            detail = f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
-            raise RejectedError("duplicate-broker", detail)
+            raise _listed_twice(table, row["broker_id"])
         row_by_broker[row["broker_id"]] = row
     return row_by_broker
+
+
+def _values(rows: pa.Table, table: str, column: str) -> dict[Any, int]:
+    """Returns the known values of a column by broker id or topic. Rows with the same value count once."""
+    values: dict[Any, int] = {}
+    for name, value in zip(rows[TABLES[table].key[0]].to_pylist(), rows[column].to_pylist(), strict=True):
+        if value is not None and values.setdefault(name, value) != value:
+            raise _listed_twice(table, name)
+    return values
+
+
+def _listed_twice(table: str, name: object) -> RejectedError:
+    noun = TABLES[table].key[0].removesuffix("_id")
+    return RejectedError(TABLES[table].duplicate, f"{table}: {noun} {name} is listed twice. Remove one of the rows")
 
 
 def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, IntArray]:
@@ -195,9 +208,9 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     if len(faulty) or flat.null_count:
         row = faulty[0] if len(faulty) else 0
         raise rejection("bad-replicas", "empty, null, or a partition below 0, e.g.", row, "Correct the row")
-    duplicates = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
-    if len(duplicates):
-        raise rejection("duplicate-partition", "the same key twice:", duplicates[0], "Keep one row per partition")
+    repeated = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
+    if len(repeated):
+        raise rejection(TABLES["replicas"].duplicate, "the same key twice:", repeated[0], "Keep one row per partition")
     longer = np.flatnonzero(sizes > len(ids))  # before a matrix as wide as the longest row
     if len(longer):
         raise rejection("bad-replicas", "duplicate broker, e.g.", longer[0], "Remove one of them")
@@ -227,7 +240,7 @@ def _add_new_partitions(
     names, indexes = list(topics), partition.tolist()
     for topic, index in zip(topics, indexes, strict=True):
         num_partitions[topic] = max(num_partitions.get(topic, 0), index + 1)
-    for topic, wanted in _by_topic(counts, "partitions").items():
+    for topic, wanted in _values(counts, "partitions", "partitions").items():
         if topic not in num_partitions:
             raise RejectedError("unknown-topic", f"partitions: replicas has no topic {topic}. Use place for new topics")
         if wanted < num_partitions[topic]:
@@ -248,15 +261,6 @@ def _add_new_partitions(
     return [names[row] for row in order], np.array([indexes[row] for row in order], np.int64), grown[order]
 
 
-def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
-    """Returns the only value of each topic."""
-    amounts: dict[str, int] = {}
-    for topic, amount in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        if amounts.setdefault(topic, amount) != amount:
-            raise RejectedError("unknown-topic", f"{table}: topic {topic} is listed twice. Remove one of the rows")
-    return amounts
-
-
 def _factors(rows: pa.Table, topics: list[str], current: IntArray, usable: int) -> IntArray:
     """Returns the new replication factor of each partition; a new partition has that of its topic's first partition."""
     factor = (current != NO_BROKER).sum(axis=1)
@@ -267,7 +271,7 @@ def _factors(rows: pa.Table, topics: list[str], current: IntArray, usable: int) 
             first.setdefault(topic, topic_factor)
         factor[new] = [first[topics[row]] for row in new.tolist()]
     if rows.num_rows:
-        wanted = _by_topic(rows, "replication_factors")
+        wanted = _values(rows, "replication_factors", "replication_factor")
         if unknown := sorted(set(wanted) - set(topics)):
             detail = f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
             raise RejectedError("unknown-topic", detail)
@@ -302,18 +306,5 @@ def _amounts(rows: pa.Table, column: str, topics: list[str], partition: IntArray
     if len(amounts) < len(keys):  # rates have one row per partition
         topic, number = min(key for key, times in Counter(keys).items() if times > 1)
         detail = f"sizes: topic={topic}, partition={number} is listed twice. Keep one row per partition"
-        raise RejectedError("duplicate-partition", detail)
+        raise RejectedError(TABLES["sizes"].duplicate, detail)
     return [amounts.get(key) for key in zip(topics, partition.tolist(), strict=True)]
-
-
-def _capacities(rows: pa.Table) -> dict[str, dict[int, int]]:
-    """Returns known capacities, by column and broker id."""
-    capacities: dict[str, dict[int, int]] = {}
-    for row in rows.to_pylist():
-        for column in LIMITS:
-            if (limit := row[column]) is None:
-                continue
-            if capacities.setdefault(column, {}).setdefault(row["broker_id"], limit) != limit:
-                detail = f"capacities: broker {row['broker_id']} is listed twice. Remove one of the rows"
-                raise RejectedError("duplicate-broker", detail)
-    return capacities

@@ -6,17 +6,17 @@ sorted by their keys, so that their order doesn't matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
+from spark_assign.groups.kernel.faults import REMEDIES as GROUP_REMEDIES
 from spark_assign.groups.kernel.faults import format_row, join_faults
-from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
+from spark_assign.groups.kernel.tagged_rows import GroupRows, InputTable, find_key_faults, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
     compute_if_absent_order,
@@ -30,16 +30,18 @@ from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
+from spark_assign.tables.errors import ROW_REMEDY
 
-_TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_offset"))
+_TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_offset"), "duplicate-task")
 _OWNED = InputTable(("member_id", "topic", "first", "step", "count"))
 _CONFIG = "streams_config", "leader_process_id", "standby_task_order", "leader_version"
+_TOPOLOGY = "partitions", "stateful", "source_topics", "changelog_topics"
 _PROCESS = "process_id", "position", "rack_id", "client_tags", "error_code", "group_instance_id"
 _GROWTH = "bytes", "in_bytes_per_second", "in_messages_per_second"
 TABLES = {
-    "groups": InputTable((), ("group_type", "standby_replicas", *_CONFIG)),
-    "subtopologies": InputTable(("subtopology",), ("partitions", "stateful", "source_topics", "changelog_topics")),
-    "members": InputTable(("member_id",), _PROCESS),
+    "groups": InputTable((), ("group_type", "standby_replicas", *_CONFIG), "duplicate-group"),
+    "subtopologies": InputTable(("subtopology",), _TOPOLOGY, "duplicate-subtopology"),
+    "members": InputTable(("member_id",), _PROCESS, "duplicate-member"),
     "tasks": _TASK,
     "departed_tasks": _TASK,
     "owned": _OWNED,
@@ -63,7 +65,7 @@ class StreamsFacts:
 
     cluster: str
     group_id: str
-    rows: Mapping[str, Sequence[Row]]
+    rows: GroupRows
 
     @property
     def is_classic(self) -> bool:
@@ -98,9 +100,8 @@ MAX_STANDBYS = 1_000_000
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
-    "null-key": "Add the value, or remove the row",
-    "duplicate-member": "Keep one row per member",
-    "duplicate-group": "Keep one row per group",
+    "null-key": ROW_REMEDY,
+    **{code: GROUP_REMEDIES[code] for code in ("duplicate-member", "duplicate-group")},
     "duplicate-subtopology": "Keep one row per subtopology",
     "bad-standby-replicas": "standby_replicas must be 0 or more",
     "too-many-tasks": f"A group has at most {MAX_TASKS:,} tasks, {MAX_STANDBYS:,} standbys, and {MAX_PARTITIONS:,} "
@@ -108,7 +109,7 @@ REMEDIES = {
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
     "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
-    "unknown-member": "Add the member to members, or remove its rows (FleetTables.with_members_left does so)",
+    "unknown-member": GROUP_REMEDIES["unknown-member"],
     "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
     "bad-classic-task": "The subtopology must be a number, and changelog_offset at least -3",
     "duplicate-task": "Keep one row per member and task",
@@ -122,14 +123,6 @@ REMEDIES = {
     "shutdown-requested": "Members get SHUTDOWN_REQUESTED and no tasks. Remove the member's error_code",
 }
 """What to do about each fault, by code, the most severe code first."""
-
-_DUPLICATES = {
-    "subtopologies": "duplicate-subtopology",
-    "members": "duplicate-member",
-    "tasks": "duplicate-task",
-    "departed_tasks": "duplicate-task",
-}
-"""Code of a repeated key in each table."""
 
 _Fault = tuple[str, str]
 
@@ -148,22 +141,15 @@ def find_fault(facts: StreamsFacts, others: Iterable[_Fault] = ()) -> _Fault | N
 
 
 def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    """Yields the faults in the rows of the group and of its subtopologies, and repeated keys."""
+    """Yields null and repeated keys, and the faults in the rows of the group and of its subtopologies."""
     rows = facts.rows
-    for _ in rows["groups"][1:]:
-        yield "duplicate-group", format_row("groups", group_id=facts.group_id)
-    for name, code in _DUPLICATES.items():
-        key = TABLES[name].key
-        for before, row in pairwise(rows[name]):
-            if all(before[column] == row[column] for column in key):
-                yield code, describe(name.removeprefix("departed_"), row, *key)
+    for code, name, key in find_key_faults(rows, TABLES):
+        yield code, format_row(name.removeprefix("departed_"), **(key or {"group_id": facts.group_id}))
     for row in rows["groups"]:
         if (row["standby_replicas"] or 0) < 0:
             yield "bad-standby-replicas", describe("groups", row, "standby_replicas")
-    for row in rows["subtopologies"]:
-        if row["subtopology"] is None:
-            yield "null-key", describe("subtopologies", row, "subtopology")
-        elif not facts.is_classic and (row["stateful"] is None or row["partitions"] is None or row["partitions"] < 0):
+    for row in () if facts.is_classic else rows["subtopologies"]:
+        if row["stateful"] is None or row["partitions"] is None or row["partitions"] < 0:
             yield "bad-subtopology", describe("subtopologies", row, "subtopology", "partitions", "stateful")
     if rows["members"] and not rows["subtopologies"]:
         yield "no-topology", format_row("subtopologies", group_id=facts.group_id)
@@ -195,16 +181,12 @@ def describe(table: str, row: Row, *names: str) -> str:
 
 def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields the faults in the rows of members and tasks."""
-    member_ids = {row["member_id"] for row in facts.rows["members"]}
-    if None in member_ids:
-        yield "null-key", format_row("members", member_id=None)
+    member_ids = {None, *(row["member_id"] for row in facts.rows["members"])}
     for row in facts.rows["tasks"]:
-        if row["member_id"] is not None and row["member_id"] not in member_ids:
+        if row["member_id"] not in member_ids:
             yield "unknown-member", describe("tasks", row, "member_id")
     for row in (*facts.rows["tasks"], *facts.rows["departed_tasks"]):
-        if any(row[name] is None for name in _TASK.key):
-            yield "null-key", describe("tasks", row, *_TASK.key)
-        elif row["task"] < 0 or not _has_role_or_offset(row):
+        if (row["task"] or 0) < 0 or not _has_role_or_offset(row):
             yield "bad-task", describe("tasks", row, *_TASK.key, "role", "changelog_offset")
 
 
