@@ -342,7 +342,7 @@ def _details_of_kind(planned: LazyResult, fleet: Fleet | None, clusters: Connect
 def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
     """Returns the fleet with the groups of a condition; if there are none, an error that suggests similar names."""
     from spark_assign.report.listed_groups import similar_name
-    from spark_assign.spark.tagged_pass import union
+    from spark_assign.spark.dataframes import union
 
     tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
     groups = union([table.where(is_named).select(*GROUP_KEY) for table in tables])

@@ -22,7 +22,7 @@ from spark_assign.cli.owners import group_filter_options, read_owners, run_with_
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation

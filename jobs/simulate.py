@@ -54,7 +54,7 @@ from spark_assign.simulation import Settings, Simulation, simulate, simulate_var
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS

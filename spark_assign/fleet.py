@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.spark import subscription_lists
-from spark_assign.spark.partition_slices import compress, from_lists
+from spark_assign.spark.dataframes import compress, from_lists
 from spark_assign.spark.progress import progress
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import Fault, FleetError

@@ -21,8 +21,7 @@ from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError

@@ -39,9 +39,8 @@ from spark_assign.report.listed_groups import any_of, collected, long_sum, num_r
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.spark.engine import cached, dataframe_of
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import local_path, split_run_id
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_fault, reason

@@ -40,8 +40,7 @@ from spark_assign.groups.kernel.plan_groups import (
 )
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.groups.windows import WINDOW_SLICES
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand, map_arrow_batches
 from spark_assign.stores.result import PassResult
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES

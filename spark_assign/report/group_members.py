@@ -28,7 +28,7 @@ from spark_assign.report.formatting import (
     visible,
 )
 from spark_assign.report.listed_groups import REASONS, collected, group_facts, long_sum, num_rows
-from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.spark.dataframes import compress, expand
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
 

@@ -31,9 +31,9 @@ from spark_assign.report.formatting import (
     rejected_lines,
     share,
 )
+from spark_assign.spark.dataframes import union
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import any_true, matches
-from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 

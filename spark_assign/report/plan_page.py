@@ -51,7 +51,7 @@ from spark_assign.report.report_data import (
     PlanRows,
 )
 from spark_assign.report.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 

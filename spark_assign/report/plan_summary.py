@@ -46,7 +46,7 @@ from spark_assign.report.listed_groups import (
     worst_first,
 )
 from spark_assign.report.views import GROUP, Column, Table, View, figure
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import GROUP_KEY, METRICS, REJECTED

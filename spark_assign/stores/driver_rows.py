@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.local_parquet import append_manifest, manifest_rows
 from spark_assign.stores.run_store import (
     EPOCH,

@@ -72,7 +72,7 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
 
 def write_empty(table: Path, schema: StructType, format: str) -> None:
     """Writes a table without rows: a file that has its columns, as far as the format has them."""
-    from spark_assign.spark.arrow_schemas import to_arrow_schema
+    from spark_assign.spark.dataframes import to_arrow_schema
 
     table.mkdir(parents=True, exist_ok=True)
     if format == "parquet":

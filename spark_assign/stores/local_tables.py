@@ -30,9 +30,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
 
-from spark_assign.spark.arrow_schemas import spark_type, to_arrow_type
+from spark_assign.spark.dataframes import spark_type, to_arrow_type, union
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import (
     MAX_DISPLAYED,
     FileFaults,

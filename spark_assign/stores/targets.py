@@ -24,8 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
-from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.dataframes import dataframe_of_rows, to_arrow_type
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores import local_parquet
 from spark_assign.stores.file_faults import FileFaults

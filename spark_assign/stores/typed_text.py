@@ -38,9 +38,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.dataframes import to_arrow_type, union
 from spark_assign.spark.engine import require_spark
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
 from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS
 from spark_assign.tables.errors import SourceError, in_one_line, is_engine_failure

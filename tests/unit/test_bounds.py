@@ -43,7 +43,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, MAX_PARTITIONS
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.plan import PLAN_ROWS as SHARE_PLAN
 from spark_assign.sources.files.snapshot import SnapshotRows
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS as ASSIGNORS_OF_STREAMS
 from spark_assign.streams.kernel.plan_groups import StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.plan import PLAN_ROWS as STREAMS_PLAN

@@ -24,7 +24,7 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.sources.connect.rest import UNASSIGNED, ConnectHttp, RestView, host_and_port
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.stores.file_faults import shortened
 from spark_assign.stores.locations import split_url

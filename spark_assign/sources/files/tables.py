@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.spark.dataframes import union
 from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, read_summary, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
