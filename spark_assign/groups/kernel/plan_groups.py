@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
+from spark_assign.groups.assignors.release_rules import assignor_of_leader, format_leader, is_release_assignor
 from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.client_libraries import OR
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
@@ -47,7 +47,6 @@ from spark_assign.groups.kernel.group_metrics import (
     read_ownership,
 )
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, groups_with_leaders
-from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table

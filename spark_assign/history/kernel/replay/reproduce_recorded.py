@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.release_rules import (
+    UNKNOWN,
     assignor_of_leader,
     parse_library_assignor,
     parse_release_assignor,
@@ -35,7 +36,6 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.leader_rules import (
-    UNKNOWN,
     AssignmentFormat,
     Leader,
     MemberBytes,
