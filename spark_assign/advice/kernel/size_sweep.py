@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from spark_assign.comparison.kernel.compare import transition_costs
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     GROUP,
@@ -42,6 +41,7 @@ from spark_assign.groups.kernel.group_metrics import (
     sum_by_group,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.client_settings import MemberChange, find_refusals, member_settings, plan_switch
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
@@ -33,7 +32,7 @@ from spark_assign.groups.kernel.group_metrics import (
 )
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import read_configured_assignors
+from spark_assign.groups.kernel.plan_groups import assign, read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import mask_from_indexes

@@ -1,5 +1,4 @@
-"""The rules of client releases and libraries: how Kafka's client-side assignors differ between releases, the assignors of
-other libraries, and whose rules plan a group.
+"""The rules of client releases and libraries, and which of them plan a group.
 
 An assignor name with a release (`sticky@2.8`) stands for its behavior in that release. A release with two numbers is
 its latest patch: 3.4 is 3.4.1. Releases with the same behavior form a line:
@@ -20,7 +19,7 @@ Range has two lines, without racks before 3.5.0 and with them; round robin has o
 classes of every release, and are compared with recorded results of these classes.
 
 A name with a library (`cooperative-sticky@librdkafka`) stands for the assignor of that library. For the kernels, see
-`groups.kernel.assign`.
+`groups.kernel.plan_groups`.
 
 A plan matches the group's behavior only if it follows the rules of the leader (`find_rule_source`):
 

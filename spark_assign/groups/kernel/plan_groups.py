@@ -26,17 +26,35 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import assignor_of_leader, format_leader, is_release_assignor
-from spark_assign.groups.kernel.assign import assign_groups
+from spark_assign.groups.assignors.custom import GroupAssignor, assign_custom
+from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
+from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_21
+from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
+from spark_assign.groups.assignors.range import assign_range
+from spark_assign.groups.assignors.release_rules import (
+    KAFKA_EQUIVALENTS,
+    assignor_of_leader,
+    format_leader,
+    is_release_assignor,
+    parse_library_assignor,
+    parse_release_assignor,
+)
+from spark_assign.groups.assignors.roundrobin import assign_round_robin
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server.assign_server import assign_by_server
+from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_sticky
+from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
 from spark_assign.groups.kernel.client_libraries import OR
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, LISTED_MEMBER, IndexedFacts, column
 from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_metrics import (
     DISTRIBUTION_METRICS,
@@ -52,16 +70,14 @@ from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, find_alike, mask_from_indexes
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, find_alike, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
-
 ASSIGNED, ASSIGNED_ALIKE, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
     *("assigned", "assigned_alike", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
 )
-
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 METRIC_COLUMNS = {
     "assignor": _TEXT,
@@ -86,8 +102,6 @@ PLAN_ROWS = pa.schema(
         **METRIC_COLUMNS,
     }
 )
-
-
 COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((ASSIGNED, WITHHELD, ORDER_DEPENDENT), ("member_id", "topic", "first", "step", "count")),
     ASSIGNED_ALIKE: ("topics", "member_ids", "firsts", "steps", "counts"),
@@ -96,7 +110,6 @@ COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     REJECTED: ("code", "detail"),
 }
 """Columns that a row of each kind uses, in addition to cluster, group_id, and kind."""
-
 ALL_KINDS = frozenset(COLUMNS_BY_KIND) - {ASSIGNED_ALIKE}
 
 
@@ -104,6 +117,9 @@ def columns_of(kinds: Collection[str]) -> list[str]:
     """Returns the columns of `PLAN_ROWS` that rows of these kinds use, in schema order."""
     used = {"cluster", "group_id", "kind"}.union(*(COLUMNS_BY_KIND[kind] for kind in kinds))
     return [name for name in PLAN_ROWS.names if name in used]
+
+
+NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -181,7 +197,7 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments)
 
 
-# --- assignors -----------------------------------------------------------------------------------------------
+# --- selects the assignor of each group ----------------------------------------------------------------------------
 
 
 def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
@@ -263,7 +279,76 @@ def _leader_texts(specs: GroupSpecs) -> list[str | None]:
     ]
 
 
-# --- rows ---------------------------------------------------------------------------------------------------
+# --- the one door to every assignor: `GroupSpecs` in, `GroupAssignments` out, many groups side by side -------------
+
+
+_LIBRARIES: dict[str, Callable[[GroupSpecs, str, BoolArray], GroupAssignments]] = {
+    "franz-go": assign_by_franz_go,
+    "franz-go-1.21": partial(assign_by_franz_go, rules=FRANZ_GO_1_21),
+    "franz-go-1.20": partial(assign_by_franz_go, rules=FRANZ_GO_1_20),
+    "librdkafka": assign_by_librdkafka,
+}
+"""Libraries with assignors that behave differently from every release of Kafka's clients."""
+
+
+def assign(
+    specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor] = NO_CUSTOM
+) -> GroupAssignments:
+    """Assigns the selected groups by one assignor, optionally of a client release
+    (`groups.assignors.release_rules`)."""
+    if assignor in custom:
+        return assign_custom(specs, selected, custom[assignor])
+    if assignor == WEIGHTED_STICKY:
+        return assign_weighted(specs, selected)
+    if assignor in SERVER_ASSIGNORS:
+        return assign_by_server(specs, assignor, selected)
+    library = parse_library_assignor(assignor)
+    if library is not None and library not in KAFKA_EQUIVALENTS:
+        return _LIBRARIES[library[1]](specs, library[0], selected)
+    profile = parse_release_assignor(assignor if library is None else KAFKA_EQUIVALENTS[library])
+    assert profile is not None, assignor
+    assignor, rules = profile
+    if assignor in STICKY:
+        return assign_sticky(specs, assignor, rules, selected)
+    windowed, slices = window_slices(specs, assignor, selected)
+    if assignor == "roundrobin":
+        return GroupAssignments.of(assign_round_robin(specs, selected, windowed, slices))
+    return GroupAssignments.of(assign_range(specs, selected, windowed, slices, uses_racks=rules.uses_racks))
+
+
+def assign_groups(
+    specs: GroupSpecs, assignors: Sequence[str | None], custom: Mapping[str, GroupAssignor] = NO_CUSTOM
+) -> GroupAssignments:
+    """Assigns every group that has an assignor; `assignors` has one name per group, or None."""
+    names = np.array([name or "" for name in assignors], object)
+    used = sorted(set(names.tolist()) - {""})
+    return GroupAssignments.of(EMPTY_SLICES).concat(*(assign(specs, name, names == name, custom) for name in used))
+
+
+def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> tuple[BoolArray, PartitionSlices]:
+    """Returns the mask of the selected groups for which Spark windows have computed range or roundrobin, and
+    the slices. Windows compute the groups that have their subscriptions as rows.
+
+    Raises:
+        AssertionError: partitions of these groups are missing, so that the plan would be incomplete.
+    """
+    facts, topics = specs.facts, specs.topics
+    if specs.subscription_rows is None or column(facts.table, f"{assignor}_count").null_count == len(facts.table):
+        return np.zeros_like(selected), EMPTY_SLICES
+    has_lists = mask_from_indexes(facts.group_index[facts.rows_by_kind[LISTED_MEMBER]], facts.num_groups)
+    selected = selected & ~has_lists[specs.fact_group_index]
+    member, topic = np.divmod(specs.subscription_rows.key, max(len(topics), 1))
+    columns = [
+        facts.int_column(f"{assignor}_{field}", 0)[specs.subscription_rows.row] for field in ("first", "step", "count")
+    ]
+    slices = PartitionSlices(member, topic, *columns).take((columns[-1] > 0) & selected[topics.group[topic]])
+    partitions = topics.partitions_to_assign(selected)
+    if (np.bincount(slices.topic, slices.count, len(partitions)) != partitions).any():
+        raise AssertionError(f"windows have not assigned all partitions of the groups that {assignor} plans")
+    return selected, slices
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
 
 
 def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:

@@ -23,7 +23,6 @@ from spark_assign.groups.assignors.release_rules import (
     parse_release_assignor,
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
@@ -42,6 +41,7 @@ from spark_assign.groups.kernel.leader_rules import (
     SubscriptionFormat,
     find_leader,
 )
+from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.numeric.partition_slices import PartitionSlices
