@@ -110,7 +110,7 @@ def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
     of their rates, plus `headroom`. Rates are assumed to be normally distributed, and all partitions to peak at the
     same time. The capacity of a member is `groups.capacity`, or is measured if members have lag
-    (`groups.kernel.group_metrics.member_capacity`). Share groups (KIP-932) are planned by `SimpleAssignor`; the members
+    (`groups.kernel.member_loads.member_capacity`). Share groups (KIP-932) are planned by `SimpleAssignor`; the members
     of a partition share its load evenly, as many as its record locks allow at the same time.
 
     Args:

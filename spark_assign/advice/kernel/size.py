@@ -47,8 +47,8 @@ from spark_assign.advice.kernel.size_sweep import (
     sweep,
 )
 from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_metrics import MIN_CAPACITY, configured_value, member_capacity
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, configured_value, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table

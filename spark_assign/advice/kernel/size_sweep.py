@@ -30,18 +30,16 @@ from spark_assign.groups.kernel.facts import (
     IndexedFacts,
     find_owned,
 )
-from spark_assign.groups.kernel.group_metrics import (
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_loads import (
     MemberLoads,
     configured_value,
-    count_subscribed_partitions,
-    count_unassigned,
     drain_seconds,
     max_per_group,
     member_capacity,
     sum_by_group,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.plan_groups import assign
+from spark_assign.groups.kernel.plan_groups import assign, count_subscribed_partitions, count_unassigned
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
@@ -159,7 +157,7 @@ class LoadByMemberCount:
         mean_load: mean load per member in messages per second.
         idle: number of members without partitions.
         unassigned: number of subscribed partitions that aren't assigned.
-        drain_seconds: seconds until the slowest member has caught up (`group_metrics.drain_seconds`).
+        drain_seconds: seconds until the slowest member has caught up (`member_loads.drain_seconds`).
         moved: number of partitions that get another owner than today.
         paused_partition_seconds: partition-seconds without consumption during the change.
         rejected: whether the assignor has no plan.

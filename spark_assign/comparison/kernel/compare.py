@@ -22,17 +22,18 @@ from spark_assign.groups.kernel.client_settings import MemberChange, find_refusa
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import (
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.member_loads import load_metrics
+from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import (
+    assign,
     balance_metrics,
     count_rack_matched,
     count_unassigned,
     distribution_metrics,
-    load_metrics,
+    read_configured_assignors,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import assign, read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.array_types import BoolArray
 from spark_assign.numeric.partition_slices import mask_from_indexes

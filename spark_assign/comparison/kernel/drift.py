@@ -32,8 +32,8 @@ from spark_assign.groups.kernel.facts import (
     index_facts,
 )
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import balance_metrics
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
+from spark_assign.groups.kernel.plan_groups import balance_metrics
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray

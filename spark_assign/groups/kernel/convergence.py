@@ -32,14 +32,16 @@ from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, count_unassigned, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import (
     PlanParams,
     assign,
     assign_groups,
+    count_subscribed_partitions,
+    count_unassigned,
     group_key_columns,
+    read_ownership,
     select_assignors,
 )
 from spark_assign.groups.kernel.read_specs import open_pass
