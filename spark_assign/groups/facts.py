@@ -19,8 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.fleet import FleetTables, Sizes
 from spark_assign.groups.kernel import facts as kinds
-from spark_assign.groups.kernel.facts import index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.facts import find_faults, index_facts, rejected_table
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.dataframes import from_lists, map_arrow_batches, to_bitmaps, union, with_leaders
 from spark_assign.spark.engine import dataframe_of, windows_shuffle_again, with_schema

@@ -30,11 +30,12 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
     OWNED_TOPIC,
+    REMEDIES,
     REPLICA_RACKS,
     SUBSCRIPTION,
+    find_faults,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import REMEDIES, find_faults
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members

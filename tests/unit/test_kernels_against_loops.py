@@ -10,8 +10,7 @@ import pytest
 
 from spark_assign.groups.assignors.range import assign_with_racks
 from spark_assign.groups.assignors.roundrobin import round_robin_start
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
-from spark_assign.groups.kernel.faults import find_faults
+from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, find_faults, index_facts
 from spark_assign.numeric.partition_slices import (
     WORDS_PER_BITMAP,
     PartitionSlices,

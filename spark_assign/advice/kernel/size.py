@@ -46,7 +46,7 @@ from spark_assign.advice.kernel.size_sweep import (
     saturation_members,
     sweep,
 )
-from spark_assign.groups.kernel.faults import rejected_table
+from spark_assign.groups.kernel.facts import rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, configured_value, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors

@@ -28,10 +28,10 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     IndexedFacts,
     column,
+    find_faults,
     find_owned,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
 from spark_assign.groups.kernel.plan_groups import balance_metrics
 from spark_assign.groups.kernel.tagged_rows import tagged

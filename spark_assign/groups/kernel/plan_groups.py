@@ -55,8 +55,7 @@ from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_st
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
 from spark_assign.groups.kernel.client_libraries import OR
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, LISTED_MEMBER, IndexedFacts, column
-from spark_assign.groups.kernel.faults import rejected_table
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, LISTED_MEMBER, IndexedFacts, column, rejected_table
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs, groups_with_leaders
 from spark_assign.groups.kernel.member_loads import LOAD_METRICS, load_metrics
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics, count_changes

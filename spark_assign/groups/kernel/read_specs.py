@@ -18,10 +18,12 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
     IndexedFacts,
+    find_faults,
     find_owned,
+    find_unsupported_groups,
     index_facts,
+    rejected_table,
 )
-from spark_assign.groups.kernel.faults import find_faults, find_unsupported_groups, rejected_table
 from spark_assign.groups.kernel.group_specs import (
     ALL_MEMBERS,
     GroupSpecs,

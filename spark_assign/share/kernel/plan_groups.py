@@ -28,8 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
-from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import rejected_table
+from spark_assign.groups.kernel.facts import column, rejected_table
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass

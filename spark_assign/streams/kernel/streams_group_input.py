@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
-from spark_assign.groups.kernel.faults import format_row, join_faults
+from spark_assign.groups.kernel.facts import format_row, join_faults
 from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
