@@ -19,7 +19,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.registry import custom_assignors, find_assignor, names
+from spark_assign.groups.planning import assignor_names, custom_assignors, find_assignor
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
@@ -170,4 +170,4 @@ def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeP
         raise ConfigError("pods_per_node needs threads_per_pod")
     shared = {each.name: getattr(params, each.name) for each in fields(params) if hasattr(SizingCriteria, each.name)}
     criteria = SizingCriteria(timing=timing, custom=custom_assignors(), **shared)
-    return kernel.SizeParams(selected, criteria, tuple(names()), tuple(sorted(set(params.member_counts))))
+    return kernel.SizeParams(selected, criteria, tuple(assignor_names()), tuple(sorted(set(params.member_counts))))

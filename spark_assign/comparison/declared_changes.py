@@ -24,7 +24,7 @@ from spark_assign.comparison.what_if import AS_IS, JOINER, MAX_COUNT, WhatIf, jo
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from spark_assign.replicas import ClusterChange, reassign
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.dataframes import to_arrow_schema, union

@@ -18,7 +18,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
 from spark_assign.migration.kernel.migration_metrics import MigrationParams, MigrationPassParams
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy

@@ -306,8 +306,8 @@ def _pair(facts: IndexedFacts, rows: IntArray) -> IntArray:
 
 # --- faults: groups that can't be planned --------------------------------------------------------------------------
 #
-# Rows that are incomplete or contradictory. Conditions for which Kafka has rules (a vanished topic, a partition that two
-# members claim, a member without subscriptions) are no faults.
+# Rows that are incomplete or contradictory. Conditions for which Kafka has rules (a vanished topic, a partition that
+# two members claim, a member without subscriptions) are no faults.
 
 
 MAX_SUBSCRIBERS = 20_000_000
