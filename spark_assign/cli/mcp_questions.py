@@ -32,7 +32,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.report.group_members import MemberLines, read_group_members
 from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name

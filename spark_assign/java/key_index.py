@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.java.hash_map import java_key
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 
 class NameIndex:

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.fleet import CheckedTables, faulty_rows, raise_faults
 from spark_assign.replicas.kernel import placement_requests as kernel
 from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from spark_assign.numeric.partition_slices import compress as compress_partitions
+from spark_assign.numeric.arrays import compress as compress_partitions
 from spark_assign.report.formatting import (
     DASH,
     Row,

@@ -29,7 +29,7 @@ from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.java.key_index import index_rows, to_int_array
-from spark_assign.numeric.partition_slices import BITMAP_INDEX_BITS, WORDS_PER_BITMAP, read_bitmaps, slices_from_bitmaps
+from spark_assign.numeric.arrays import BITMAP_INDEX_BITS, WORDS_PER_BITMAP, read_bitmaps, slices_from_bitmaps
 from spark_assign.spark.engine import cached, dataframe_of, with_schema
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 
@@ -141,7 +141,7 @@ def compress(partitions: DataFrame) -> DataFrame:
 def to_bitmaps(owned: DataFrame) -> DataFrame:
     """Returns bitmaps of single partitions: cluster, group_id, member_id, topic, block, bits, twice, count.
 
-    The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.partition_slices`).
+    The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.arrays`).
     """
     word = F.shiftright("partition", 6).bitwiseAND(WORDS_PER_BITMAP - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")

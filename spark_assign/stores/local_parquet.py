@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from pyspark.sql.types import StructType
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 from spark_assign.stores.locations import local_path
 from spark_assign.tables.errors import SourceError
 

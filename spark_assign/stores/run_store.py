@@ -38,7 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.engine import refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet

@@ -40,7 +40,7 @@ from spark_assign.groups.kernel.group_specs import ALL_MEMBERS
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, MAX_PARTITIONS
+from spark_assign.numeric.arrays import EMPTY_SLICES, MAX_PARTITIONS
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.plan import PLAN_ROWS as SHARE_PLAN
 from spark_assign.sources.files.snapshot import SnapshotRows

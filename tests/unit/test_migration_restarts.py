@@ -13,7 +13,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, assign, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.rolling_restart import COSTS, RollingRestart, new_id, simulate_restarts
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -22,10 +22,12 @@ from spark_assign.groups.kernel.facts import (
     index_facts,
 )
 from spark_assign.java.key_index import index_rows
-from spark_assign.numeric.partition_slices import WORDS_PER_BITMAP, compress_sorted, owners_to_slices
-from spark_assign.numeric.segmented_arrays import (
+from spark_assign.numeric.arrays import (
+    WORDS_PER_BITMAP,
+    compress_sorted,
     expand_slices,
     key_ranges,
+    owners_to_slices,
     ranges_by_length,
     row_numbers,
     starts_new_key,

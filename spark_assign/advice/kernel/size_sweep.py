@@ -42,9 +42,17 @@ from spark_assign.groups.kernel.member_loads import (
 from spark_assign.groups.kernel.plan_groups import assign, count_subscribed_partitions, count_unassigned
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    PartitionSlices,
+    expand_slices,
+    invert,
+    mask_from_indexes,
+    ranges_by_length,
+)
 from spark_assign.share.kernel.plan_groups import assign_share_groups
 from spark_assign.simulation.kernel.settings import TimingConfig
 

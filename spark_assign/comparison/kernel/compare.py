@@ -34,8 +34,7 @@ from spark_assign.groups.kernel.plan_groups import (
     read_ownership,
 )
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.numeric.array_types import BoolArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import (
     PauseCounts,
     cooperative_seconds,

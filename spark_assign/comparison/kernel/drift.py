@@ -36,8 +36,7 @@ from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Owner
 from spark_assign.groups.kernel.plan_groups import balance_metrics
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, match_equal_slices
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices, match_equal_slices
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 

@@ -38,9 +38,7 @@ from spark_assign.connect.kernel.rebalance_input import AssignorState, Rebalance
 from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.java.key_index import KeyIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import BoolArray, IntArray, mask_from_indexes, starts_new_key
 from spark_assign.tables.counted_nouns import count
 
 _UNEVEN = 2

@@ -46,8 +46,14 @@ from spark_assign.groups.kernel.plan_groups import (
 )
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, mask_from_indexes, match_equal_slices, match_keys
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    mask_from_indexes,
+    match_equal_slices,
+    match_keys,
+)
 
 MAX_ROUNDS = 12
 """Number of rounds after which the simulation of a group that is not stable ends."""

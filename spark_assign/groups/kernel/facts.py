@@ -22,7 +22,7 @@ OWNED_TOPIC
 OWNED_PARTITION
          member_id, topic, partitions, partition: an owned partition
 OWNED_BITMAP
-         owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.partition_slices`)
+         owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.arrays`)
 DEPARTED_SLICE
          as OWNED_SLICE: partitions that a departed member owned
 OWNED_ORDER
@@ -52,19 +52,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     BITMAP_INDEX_BITS,
     MAX_PARTITIONS,
     ODD,
+    BoolArray,
+    IntArray,
     compress_sorted,
+    expand_slices,
     find_duplicates,
+    key_ranges,
     mask_from_indexes,
     read_bitmaps,
     slices_from_bitmaps,
+    starts_new_key,
     unpack,
 )
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
 
 KINDS = (
     MEMBER,

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.numeric.array_types import FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import FloatArray, IntArray, PartitionSlices
 
 MIN_CAPACITY = 2.0**-63
 """The lowest capacity of a member. The number of members that a lower one would need could be infinite."""

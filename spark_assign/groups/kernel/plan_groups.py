@@ -62,9 +62,17 @@ from spark_assign.groups.kernel.ownership_changes import Ownership, Subscription
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, find_alike, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    expand_slices,
+    find_alike,
+    key_ranges,
+    mask_from_indexes,
+    starts_new_key,
+)
 from spark_assign.tables.counted_nouns import count
 
 CONFIGURED = "configured"

@@ -32,9 +32,16 @@ from spark_assign.groups.kernel.group_specs import (
     TopicColumns,
 )
 from spark_assign.java.key_index import KeyIndex, NameIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes, match_keys
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    expand_slices,
+    invert,
+    key_ranges,
+    mask_from_indexes,
+    match_keys,
+)
 
 
 @dataclass(frozen=True)

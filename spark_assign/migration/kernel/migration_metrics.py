@@ -23,8 +23,7 @@ from spark_assign.groups.kernel.plan_groups import (
 )
 from spark_assign.migration.kernel.migration_verdict import Policy
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.parameters import Param

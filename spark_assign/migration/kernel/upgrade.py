@@ -58,9 +58,9 @@ from spark_assign.migration.kernel.upgrade_verdict import (
     reports_owned,
     rules_of_release,
 )
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
+    IntArray,
     PartitionSlices,
     intersect_partitions,
     invert,

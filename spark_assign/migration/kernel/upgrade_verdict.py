@@ -33,8 +33,7 @@ from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, 
 from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, AssignorSwitch, assignor_lines, plan_switch
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 

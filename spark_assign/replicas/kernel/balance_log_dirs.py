@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 from spark_assign.replicas.kernel.balance_loads import balance_loads
 from spark_assign.replicas.kernel.load_placement import BoundedLoad
 from spark_assign.replicas.kernel.reassignment_facts import MAX_BYTES, NamedCluster, RejectedError

@@ -34,9 +34,10 @@ from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.hash_map import IdentityDecides
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress,
     compress_tagged,

@@ -23,9 +23,7 @@ from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception
 from spark_assign.groups.kernel.facts import FACT_TYPES, IndexedFacts, index_facts
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists, TopicColumns
 from spark_assign.groups.kernel.plan_groups import assign as assign_specs
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress_sorted, invert, starts_new_key
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
     PARTITION_MASK,

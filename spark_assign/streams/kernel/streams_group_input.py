@@ -26,7 +26,7 @@ from spark_assign.java.hash_map import (
     text_order,
     text_ranks,
 )
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
