@@ -48,7 +48,7 @@ from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
+from spark_assign.stores.locations import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import SourceError

@@ -34,8 +34,7 @@ from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import describe_text
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.loads import LoadReadOptions
-from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.stores.file_faults import shortened
+from spark_assign.stores.locations import KEYS, shortened
 from spark_assign.tables.errors import ConfigError, SourceError, in_one_line
 from spark_assign.tables.parameters import Param, parameter_fields
 

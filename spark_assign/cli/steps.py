@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_assign.cli.process import STOPS
 from spark_assign.report.formatting import record_listed
-from spark_assign.stores.cluster_folders import one_folder
+from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
 
 StepOutcome = Mapping[str, Any]

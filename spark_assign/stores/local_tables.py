@@ -32,16 +32,18 @@ from pyspark.sql.types import BinaryType, DataType, LongType, StringType, Struct
 
 from spark_assign.spark.dataframes import spark_type, to_arrow_type, union
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
-from spark_assign.stores.file_faults import (
+from spark_assign.stores.local_parquet import MAX_EXPANDED_BYTES, batches, schema_of
+from spark_assign.stores.locations import (
+    MAX_DEPTH,
     MAX_DISPLAYED,
     FileFaults,
     UnreadableFileError,
+    for_spark,
+    local_path,
     name_of_path,
     problem_of,
     shortened,
 )
-from spark_assign.stores.local_parquet import MAX_EXPANDED_BYTES, batches, schema_of
-from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
 from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 

@@ -27,9 +27,8 @@ from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, St
 from spark_assign.spark.dataframes import dataframe_of_rows, to_arrow_type
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores import local_parquet
-from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import LocalFile, parquet_pieces, read_stored, read_text
-from spark_assign.stores.locations import file_system, join, local_path
+from spark_assign.stores.locations import FileFaults, file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import MANIFEST

@@ -40,8 +40,7 @@ from pyspark.sql.types import (
 
 from spark_assign.spark.dataframes import to_arrow_type, union
 from spark_assign.spark.engine import require_spark
-from spark_assign.stores.cluster_folders import name_of
-from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS
+from spark_assign.stores.locations import MAX_DISPLAYED, MAX_RECORD_CHARACTERS, name_of
 from spark_assign.tables.errors import SourceError, in_one_line, is_engine_failure
 from spark_assign.tables.schema_check import exact_column
 
@@ -199,7 +198,7 @@ def _faulty(checks: Sequence[Check]) -> list[Check]:
 
 
 def _shortened(text: Column, limit: int = 100) -> Column:
-    """Returns the first characters of a text, bounded, as `file_faults.shortened`."""
+    """Returns the first characters of a text, bounded, as `locations.shortened`."""
     return F.when(F.length(text) <= limit, text).otherwise(F.concat(F.substring(text, 1, limit), F.lit("…")))
 
 

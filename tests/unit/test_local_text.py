@@ -28,8 +28,8 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.stores import local_parquet, local_tables
-from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
 from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.locations import FileFaults, UnreadableFileError
 from spark_assign.stores.typed_text import parse_column
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_assign.numeric.arrays import compress_sorted
 from spark_assign.spark.dataframes import to_arrow_schema
-from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.stores.locations import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, is_own_group
 
 

@@ -26,7 +26,7 @@ from spark_assign.sources.files.tables import temporary_settings
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 from spark_assign.spark.progress import progress
-from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.stores.locations import KEYS
 from spark_assign.stores.targets import retry_conflicts
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SNAPSHOTS
