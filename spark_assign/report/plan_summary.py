@@ -47,8 +47,8 @@ from spark_assign.report.listed_groups import (
 )
 from spark_assign.report.views import GROUP, Column, Table, View, figure
 from spark_assign.spark.dataframes import union
-from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
+from spark_assign.stores.targets import read_rows
 from spark_assign.tables.groups import GROUP_KEY, METRICS, REJECTED
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import describe_text, group_description, groups
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores import local_tables
-from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.locations import FileFaults, UnreadableFileError
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables import history as history_tables
