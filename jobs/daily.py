@@ -24,15 +24,18 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels, shown_name
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.locations import INPUT, OUTPUT_FILES, PATH, require_input
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
+    INPUT,
+    OUTPUT_FILES,
+    PATH,
     exit_codes,
     fail_on,
     flag_of,
     given_parameters,
     location_option,
     parameter_options,
+    require_input,
     sample,
     top,
 )

@@ -24,8 +24,12 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
-from spark_assign.cli.locations import FORMAT, INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
+    FORMAT,
+    INPUT,
+    INPUT_FILES,
+    OUTPUT,
+    OUTPUT_FILES,
     details,
     exit_codes,
     flag_of,

@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
     ListType,
     exit_codes,
@@ -31,6 +30,7 @@ from spark_assign.cli.options import (
     parameter_options,
     patterns,
     refuse_flags,
+    require_output,
     sample,
     top,
 )

@@ -16,8 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
-from spark_assign.cli.locations import PATH, require_input
-from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
+from spark_assign.cli.options import PATH, fail_on, fleet_or_sample, input_options, require_input, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish

@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet
 from spark_assign.cli.job import Job, Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
-from spark_assign.cli.locations import INPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
+    INPUT,
+    OUTPUT_FILES,
     fail_on,
     flags_of,
     fleet_or_sample,

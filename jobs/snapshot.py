@@ -18,8 +18,7 @@ from typing import Annotated, Any
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.locations import OUTPUT, OUTPUT_FILES, PATH
-from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns
+from spark_assign.cli.options import OUTPUT, OUTPUT_FILES, PATH, flags_of, given_parameters, parameter_options, patterns
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings

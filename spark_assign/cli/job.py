@@ -22,8 +22,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, DurationType, MovedOption, check_rule, location_option
+from spark_assign.cli.options import CONFIG, LOCATION, DurationType, MovedOption, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     CLOSED,
