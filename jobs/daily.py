@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.cli.cluster_snapshots import read_labels, shown_name
-from spark_assign.cli.job import FAILURE, Options, job, spark_session
+from spark_assign.cli.job import FAILURE, Options, job, spark_session, write
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
@@ -39,7 +39,6 @@ from spark_assign.cli.options import (
     sample,
     top,
 )
-from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps

@@ -11,7 +11,7 @@
 | `--details` | print details of the matching groups instead of the summary |
 | `--session-timeout`, … | settings of simulated groups, and other parameters (`parameter_options`) |
 | `--fail-on`, `--top` | condition for exit code 1; number of rows in the summary |
-| `--outcome` | JSON file about how the job ended (`spark_assign.cli.outcome`) |
+| `--outcome` | JSON file about how the job ended (`spark_assign.cli.job`) |
 | `--log-format` | text or JSON on standard error |
 | `--config`, `--verbose` | settings file; Spark warnings and tracebacks |
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, plan
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome
 from spark_assign.report.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.cli.job import VisibleFormatter, run_and_print
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome, VisibleFormatter, run_and_print
 from spark_assign.cli.settings_file import from_file
 from spark_assign.report import migration
 from spark_assign.report.formatting import aligned, group_name, listed, visible
