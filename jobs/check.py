@@ -31,8 +31,7 @@ from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 from spark_assign.tables.parameters import parameter_fields
 from spark_assign.tables.stored_plan import STORED_DRIFT_TABLES, STORED_PLAN_TABLES, STREAMS

@@ -61,8 +61,7 @@ from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.parameters import Param
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;

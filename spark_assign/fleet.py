@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import compress, from_lists
 from spark_assign.spark.progress import progress
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import Fault, FleetError, count
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 

@@ -41,8 +41,7 @@ from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
 
 if TYPE_CHECKING:

@@ -42,8 +42,7 @@ from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.stores.locations import local_path, split_run_id
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_fault, reason
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, count, find_fault, reason
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
 

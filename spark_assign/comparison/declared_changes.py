@@ -29,8 +29,7 @@ from spark_assign.replicas import ClusterChange, reassign
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.dataframes import to_arrow_schema, union
 from spark_assign.spark.engine import cached, dataframe_of
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
 from spark_assign.tables.schema_fields import schema

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from spark_assign.tables.counted_nouns import count as count
+from spark_assign.tables.errors import count as count
 
 P = ParamSpec("P")
 T = TypeVar("T")

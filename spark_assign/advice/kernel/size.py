@@ -53,7 +53,7 @@ from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 RIGHT_SIZED, UNDER_PROVISIONED, OVER_PROVISIONED = "right-sized", "under-provisioned", "over-provisioned"
 CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"

@@ -42,7 +42,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
     server_seconds,
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 
 def _later_rounds(

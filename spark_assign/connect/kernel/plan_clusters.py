@@ -39,7 +39,7 @@ from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.arrays import BoolArray, IntArray, mask_from_indexes, starts_new_key
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 _UNEVEN = 2
 """Tasks of a connector that one worker has above an even share, from which the connector is uneven."""

@@ -73,7 +73,7 @@ from spark_assign.numeric.arrays import (
     mask_from_indexes,
     starts_new_key,
 )
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""

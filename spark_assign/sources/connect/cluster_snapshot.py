@@ -28,8 +28,7 @@ from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.stores.locations import shortened, split_url
 from spark_assign.tables.connect import INPUT_TABLES
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError, SourceError, count
 from spark_assign.tables.schema_fields import columns, schema
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")

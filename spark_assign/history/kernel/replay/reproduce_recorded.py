@@ -46,7 +46,7 @@ from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.numeric.arrays import PartitionSlices
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
