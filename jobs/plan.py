@@ -39,7 +39,7 @@ from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES
 from spark_assign.tables.parameters import Param
-from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
+from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES
 from spark_assign.tables.streams import TASK_ASSIGNORS, StreamsParams
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     from spark_assign.report.openmetrics import write_metrics
     from spark_assign.report.plan_summary import summarize
     from spark_assign.report.results import summary
-    from spark_assign.stores.run_store import stored_run
+    from spark_assign.stores.run_store import num_rows_of_kinds, stored_run
 
     started = time.monotonic()
     location, output = _location(options), options.output or OUTPUT

@@ -23,7 +23,7 @@ from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import split_run_id
-from spark_assign.stores.run_store import StoredRun, read_run
+from spark_assign.stores.run_store import StoredRun, num_rows_of_kinds, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import SourceError
@@ -36,7 +36,6 @@ from spark_assign.tables.stored_plan import (
     STORED_PLAN_TABLES,
     STORED_SIMULATION_TABLES,
     STREAMS,
-    num_rows_of_kinds,
     tables_of_kind,
 )
 

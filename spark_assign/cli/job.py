@@ -223,7 +223,7 @@ class Outcome:
         """
 
         def manifest_entries(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
-            from spark_assign.tables.stored_plan import num_rows_of_kinds  # needs Spark's types
+            from spark_assign.stores.run_store import num_rows_of_kinds
 
             fails = found(read) if callable(found) else bool(found and num_rows_of_kinds(rows, found))
             return {"job": self.job, "exit_code": int(fails), "started_at": self.started_at, "rows": dict(rows)}

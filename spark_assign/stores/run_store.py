@@ -47,7 +47,7 @@ from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, co
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
-from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
+from spark_assign.tables.stored_plan import KINDS, TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -538,6 +538,11 @@ def manifest_content(
         "tables": tables,
         "versions": versions,
     }
+
+
+def num_rows_of_kinds(rows: Mapping[str, int], table: str) -> int:
+    """Returns the number of rows of a table, such as `rejected`, summed over the kinds that a run has."""
+    return sum(rows.get(f"{prefix}{table}", 0) for prefix in KINDS)
 
 
 # --- checks that no group of a stored plan was seen by two tasks ----------------------------------------------
