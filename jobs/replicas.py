@@ -58,7 +58,7 @@ from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.report import replicas as report
-from spark_assign.report.listed_groups import name_clusters_of
+from spark_assign.report.formatting import name_clusters_of
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import read_run

@@ -41,8 +41,8 @@ from spark_assign.report.connect import (
     format_protocol_comparison,
     summarize_connect_simulation,
 )
+from spark_assign.report.formatting import name_clusters_of
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
-from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.simulation import (
     VARIANTS,

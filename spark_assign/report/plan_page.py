@@ -27,7 +27,6 @@ from spark_assign.report.listed_groups import (
     REASONS,
     SUMS,
     any_of,
-    balance_text,
     collected,
     num_rows,
     num_unowned,
@@ -36,7 +35,7 @@ from spark_assign.report.listed_groups import (
     over_share_column,
     worst_first,
 )
-from spark_assign.report.plan_summary import LOADED
+from spark_assign.report.plan_summary import LOADED, balance_text
 from spark_assign.report.report_data import (
     EDGES,
     LISTED_MEMBERS,
