@@ -181,8 +181,8 @@ def _choice(options: Options) -> str | dict[str, str]:
 
 def _run(options: Options, spark: SparkSession) -> int:
     # Imported after the checks, so that a wrong option is reported at once.
-    from spark_assign import plan
     from spark_assign.cli.plan_kinds import read_fleets, union_fleets, write_plans
+    from spark_assign.groups.planning import plan
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.report.openmetrics import write_metrics
     from spark_assign.report.plan_summary import summarize
@@ -256,8 +256,8 @@ def _other_plans(options: Options, fleet: Fleet | None, clusters: ConnectFleet |
 
 
 def _explain(options: Options, fleet: Fleet) -> int:
-    from spark_assign import plan
     from spark_assign.groups.explaining import explain_moves, is_group_named
+    from spark_assign.groups.planning import plan
     from spark_assign.report.formatting import group_name, listed, without_uuids
     from spark_assign.report.listed_groups import similar_name
 
@@ -274,9 +274,9 @@ def _explain(options: Options, fleet: Fleet) -> int:
 
 
 def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | None, offsets: DataFrame | None) -> int:
-    from spark_assign import plan
     from spark_assign.cli.plan_kinds import without_other_kinds
     from spark_assign.groups.explaining import is_group_named
+    from spark_assign.groups.planning import plan
     from spark_assign.report.group_members import format_group_members, read_group_members
     from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
     from spark_assign.spark.shell_patterns import any_true

@@ -195,6 +195,7 @@ _MEASURES = {
     "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
     "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
     "franz_go_groups": ("groups", "if(leader_library = 'franz-go', 1, 0)"),
+    "windowed_groups": ("groups", "if(assignor in ('range', 'roundrobin'), 1, 0)"),
     "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
     "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
     "listed_slices": ("owned_lists", "array_size(topics)"),
@@ -222,6 +223,7 @@ class Sizes:
         groups, typed_groups: rows of `groups`, and those with a type.
         share_groups, streams_groups: rows of `groups` with this type.
         franz_go_groups: rows of `groups` with a leader that is franz-go.
+        windowed_groups: rows of `groups` with an assignor that Spark windows compute (`groups.windows`).
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
         subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
         owned_slices: slices, although they may be given as lists.
@@ -240,6 +242,7 @@ class Sizes:
     share_groups: int
     streams_groups: int
     franz_go_groups: int
+    windowed_groups: int
     subscriptions: int
     subscription_facts: int
     owned: int

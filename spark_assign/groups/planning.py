@@ -279,7 +279,8 @@ def gather_plan_facts(fleet: FleetTables, patterns: Mapping[str, str], *, loads:
     custom = custom_assignors()
     selected = {client_assignor(name) for name in patterns.values() if name not in custom}
     any_configured = CONFIGURED in selected and fleet.groups is not None
-    window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_configured or name in selected)]
+    any_windowed = any_configured and fleet.sizes.windowed_groups > 0
+    window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_windowed or name in selected)]
     loads = loads or any_configured or WEIGHTED_STICKY in selected
     topic_ids = any_configured or not selected.isdisjoint(TOPIC_ID_ASSIGNORS)
     owned_order = topic_ids or CONFIGURED in selected or any(uses_owned_order(name) for name in patterns.values())

@@ -165,8 +165,6 @@ def verify(checks: Sequence[Check]) -> None:
     Raises:
         SourceError: values that don't parse; names the table, column, value, row, and file of the first few.
     """
-    if not checks:
-        return
     try:
         failed = _faulty(checks)
         if not failed:

@@ -113,7 +113,8 @@ def read_tables(
         if read := [frame for frame in found if frame is not None]:
             frames[name] = union(read)
     faults.verify()
-    typed_text.verify(checks)
+    if checks:
+        typed_text.verify(checks)
     return frames
 
 
