@@ -146,6 +146,8 @@ def facts_by_group(
     assignors = assignors if _has_rows(fleet) else ()
     rows = gather_facts(fleet, **included).repartition(num_tasks, *GROUP_KEY)
     if not _racks_matter(fleet):
+        if not assignors:
+            return rows
         return _together_again(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)
