@@ -28,8 +28,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from spark_assign.java.key_index import index_rows, to_int_array
-from spark_assign.numeric.arrays import BITMAP_INDEX_BITS, WORDS_PER_BITMAP, read_bitmaps, slices_from_bitmaps
+from spark_assign.numeric.arrays import (
+    BITMAP_INDEX_BITS,
+    WORDS_PER_BITMAP,
+    index_rows,
+    read_bitmaps,
+    slices_from_bitmaps,
+    to_int_array,
+)
 from spark_assign.spark.engine import cached, dataframe_of, with_schema
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 

@@ -21,11 +21,11 @@ from spark_assign.groups.kernel.facts import (
     find_owned,
     index_facts,
 )
-from spark_assign.java.key_index import index_rows
 from spark_assign.numeric.arrays import (
     WORDS_PER_BITMAP,
     compress_sorted,
     expand_slices,
+    index_rows,
     key_ranges,
     owners_to_slices,
     ranges_by_length,

@@ -28,6 +28,7 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
     IndexedFacts,
+    NameIndex,
     find_owned,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
@@ -41,17 +42,19 @@ from spark_assign.groups.kernel.member_loads import (
 )
 from spark_assign.groups.kernel.plan_groups import assign, count_subscribed_partitions, count_unassigned
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.arrays import (
     PARTITION_BITS,
     BoolArray,
     FloatArray,
     IntArray,
+    KeyIndex,
     PartitionSlices,
     expand_slices,
     invert,
     mask_from_indexes,
     ranges_by_length,
+    take_names,
+    to_int_array,
 )
 from spark_assign.share.kernel.plan_groups import assign_share_groups
 from spark_assign.simulation.kernel.settings import TimingConfig

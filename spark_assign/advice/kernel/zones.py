@@ -23,8 +23,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs, read_leader_racks
 from spark_assign.groups.kernel.plan_groups import assign, group_key_columns, read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
-from spark_assign.java.key_index import take_names
-from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices, mask_from_indexes, take_names
 from spark_assign.tables.parameters import Param
 
 # --- computes cross-zone traffic from the racks of members and replicas, and recommends how a group should read ---

@@ -45,7 +45,6 @@ from spark_assign.groups.kernel.plan_groups import (
     select_assignors,
 )
 from spark_assign.groups.kernel.read_specs import open_pass
-from spark_assign.java.key_index import take_names
 from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     BoolArray,
@@ -53,6 +52,7 @@ from spark_assign.numeric.arrays import (
     mask_from_indexes,
     match_equal_slices,
     match_keys,
+    take_names,
 )
 
 MAX_ROUNDS = 12

@@ -51,13 +51,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
+from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.arrays import (
     BITMAP_INDEX_BITS,
     MAX_PARTITIONS,
     ODD,
     BoolArray,
     IntArray,
+    KeyIndex,
     compress_sorted,
     expand_slices,
     find_duplicates,
@@ -66,6 +67,7 @@ from spark_assign.numeric.arrays import (
     read_bitmaps,
     slices_from_bitmaps,
     starts_new_key,
+    to_int_array,
     unpack,
 )
 
@@ -141,6 +143,33 @@ def column(table: pa.Table, name: str) -> pa.Array:
     if name in table.column_names:
         return table[name].combine_chunks()
     return pa.nulls(len(table), FACT_TYPES[name])
+
+
+class NameIndex:
+    """The distinct names of one or more columns, in the order of `String.compareTo`.
+
+    Attributes:
+        names: the distinct names, sorted.
+        columns: for each input column, the index of each of its names in `names`; -1 for null.
+    """
+
+    def __init__(self, *columns: pa.ChunkedArray | pa.Array) -> None:
+        """Indexes the names of the columns."""
+        chunks = [chunk for column in columns for chunk in getattr(column, "chunks", [column])]
+        encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
+        distinct = encoded.dictionary.to_pylist()
+        # Python compares code points, which is the same order if all names are ASCII.
+        is_ascii = "".join(distinct).isascii()
+        order = sorted(range(len(distinct)), key=distinct.__getitem__ if is_ascii else lambda i: java_key(distinct[i]))
+        rank = np.full(len(distinct) + 1, -1, np.int64)
+        rank[order] = np.arange(len(distinct))
+        self.names = encoded.dictionary.take(pa.array(order, pa.int64()))
+        indexes = rank[encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)]
+        lengths = [len(column) for column in columns]
+        self.columns: list[IntArray] = np.split(indexes, np.cumsum(lengths)[:-1])
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ import pyarrow as pa
 from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
 from spark_assign.groups.kernel.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
-from spark_assign.java.key_index import take_names
 from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     PARTITION_BITS,
@@ -48,6 +47,7 @@ from spark_assign.numeric.arrays import (
     ranges_by_length,
     split_keys,
     starts_new_key,
+    take_names,
 )
 
 NO_MEMBER = -1

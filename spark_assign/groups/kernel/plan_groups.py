@@ -61,7 +61,6 @@ from spark_assign.groups.kernel.member_loads import LOAD_METRICS, load_metrics
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics, count_changes
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.java.key_index import take_names
 from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     BoolArray,
@@ -72,6 +71,7 @@ from spark_assign.numeric.arrays import (
     key_ranges,
     mask_from_indexes,
     starts_new_key,
+    take_names,
 )
 from spark_assign.tables.errors import count
 

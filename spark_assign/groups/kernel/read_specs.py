@@ -18,6 +18,7 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
     IndexedFacts,
+    NameIndex,
     find_faults,
     find_owned,
     find_unsupported_groups,
@@ -31,10 +32,10 @@ from spark_assign.groups.kernel.group_specs import (
     SubscriptionRows,
     TopicColumns,
 )
-from spark_assign.java.key_index import KeyIndex, NameIndex
 from spark_assign.numeric.arrays import (
     BoolArray,
     IntArray,
+    KeyIndex,
     PartitionSlices,
     expand_slices,
     invert,

@@ -19,11 +19,11 @@ from spark_assign.groups.assignors.server.coordinator_order import (
 )
 from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
-from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.arrays import (
     PARTITION_BITS,
     BoolArray,
     IntArray,
+    KeyIndex,
     PartitionSlices,
     expand_slices,
     invert,

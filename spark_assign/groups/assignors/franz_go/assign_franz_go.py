@@ -41,12 +41,12 @@ from spark_assign.groups.kernel.group_specs import (
     assignment_order,
     read_leader_racks,
 )
-from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     BoolArray,
     IntArray,
     PartitionSlices,
+    byte_ranks,
     compress,
     invert,
     mask_from_indexes,

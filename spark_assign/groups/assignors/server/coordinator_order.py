@@ -22,11 +22,11 @@ import numpy as np
 from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import UNKNOWN_POSITION, GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, capacities, spread_hashes, table_order
-from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.arrays import (
     PARTITION_BITS,
     BoolArray,
     IntArray,
+    KeyIndex,
     PartitionSlices,
     invert,
     key_ranges,
