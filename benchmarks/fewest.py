@@ -20,7 +20,7 @@ import numpy as np
 from spark_assign.groups.assignors.weighted.assign_weighted import relabel_members
 from spark_assign.groups.assignors.weighted.pack import pack
 from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
-from spark_assign.numeric.array_types import FloatArray, IntArray
+from spark_assign.numeric.arrays import FloatArray, IntArray
 
 
 def fewest_members(load: FloatArray, home: IntArray, capacity: float, spare: float = 0.0) -> IntArray:

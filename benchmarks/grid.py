@@ -39,8 +39,7 @@ from spark_assign.groups.kernel.group_specs import (
     assignment_order,
 )
 from spark_assign.java.hash_map import string_hashes, table_order, text_ranks
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, compress_in_order, invert
+from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress, compress_in_order, invert
 
 CELLS, SEED = 250, 27
 COPIES, SHORT, LONG, LEAST = 200, 0.01, 0.5, 0.01

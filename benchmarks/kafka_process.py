@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.bench import first_of
 from spark_assign import Fleet
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import java_programs, maven
 

@@ -15,8 +15,7 @@ from benchmarks.kafka_process import KafkaProcess
 from benchmarks.plans import plan_and_write
 from spark_assign import plan
 from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_homogeneous
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import IntArray, PartitionSlices
 
 STATES = ("nothing", "steady", "gone")
 WARM_UP = 10.0  # seconds

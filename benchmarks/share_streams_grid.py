@@ -30,9 +30,7 @@ from benchmarks.kafka_grid import Cell, draw, topic_ids
 from benchmarks.kafka_process import KafkaProcess
 from spark_assign.groups.assignors.server.coordinator_order import coordinator_previous_order, read_topic_ids, set_order
 from spark_assign.java.hash_map import java_key, string_hashes, table_order, text_ranks
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, invert
-from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.numeric.arrays import IntArray, PartitionSlices, invert, ranges_by_length
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import KEPT, assign_simple
 from spark_assign.streams.kernel.sticky_task_assignor import assign_tasks

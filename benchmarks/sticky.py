@@ -14,7 +14,7 @@ from benchmarks.fleets import Shape
 from benchmarks.plans import plan_and_write
 from spark_assign import Fleet, converge, plan
 from spark_assign.groups.assignors.release_rules import LIBRARY_ASSIGNORS, RELEASE_LINES, client_assignor
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 from spark_assign.tables.groups import GROUP_KEY
 
 COOPERATIVE = "cooperative-sticky"

@@ -24,11 +24,10 @@ from benchmarks.plans import plan_and_write
 from benchmarks.sticky import assignors
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import OWNED_BITMAP, OWNED_LIST, OWNED_PARTITION, SLICE_LISTS, index_facts
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, assign, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 
 HEAP = "9g"
 WARM_UP = 15.0  # seconds

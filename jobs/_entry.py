@@ -21,10 +21,8 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from spark_assign.cli.job import Commands
-from spark_assign.cli.locations import LOCAL_FILES
-from spark_assign.cli.options import packaged_conf
-from spark_assign.cli.process import with_output_written
+from spark_assign.cli.job import Commands, with_output_written
+from spark_assign.cli.options import LOCAL_FILES, packaged_conf
 from spark_assign.tables.errors import KAFKA_SOURCE, missing_extra
 
 JOBS = Path(__file__).parent

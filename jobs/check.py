@@ -26,13 +26,13 @@ from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import OF_HISTORY, OF_PLANS, OF_STREAMS, THRESHOLDS, AlertLimits, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.drift import summarize_alerts
-from spark_assign.report.listed_groups import collected, name_clusters_of
+from spark_assign.report.formatting import name_clusters_of
+from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 from spark_assign.tables.parameters import parameter_fields
 from spark_assign.tables.stored_plan import STORED_DRIFT_TABLES, STORED_PLAN_TABLES, STREAMS

@@ -22,8 +22,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.locations import INPUT, PATH
-from spark_assign.cli.options import parameter_options
+from spark_assign.cli.options import INPUT, PATH, parameter_options
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections
 from spark_assign.report.formatting import DASH, aligned, count, listed

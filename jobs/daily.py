@@ -22,21 +22,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.cli.cluster_snapshots import read_labels, shown_name
-from spark_assign.cli.job import FAILURE, Options, job, spark_session
+from spark_assign.cli.job import FAILURE, Options, job, spark_session, write
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.locations import INPUT, OUTPUT_FILES, PATH, require_input
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
+    INPUT,
+    OUTPUT_FILES,
+    PATH,
     exit_codes,
     fail_on,
     flag_of,
     given_parameters,
     location_option,
     parameter_options,
+    require_input,
     sample,
     top,
 )
-from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
@@ -48,7 +50,7 @@ from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
+from spark_assign.stores.locations import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import SourceError

@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_all, store_and_read
-from spark_assign.cli.locations import LocationType, require_input
 from spark_assign.cli.options import (
     RUN,
+    LocationType,
     exit_codes,
     fail_on,
     format_options,
     location_option,
     output_options,
+    require_input,
     sample,
     sample_option,
     top,

@@ -24,8 +24,12 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
-from spark_assign.cli.locations import FORMAT, INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
+    FORMAT,
+    INPUT,
+    INPUT_FILES,
+    OUTPUT,
+    OUTPUT_FILES,
     details,
     exit_codes,
     flag_of,
@@ -53,8 +57,7 @@ from spark_assign.spark.engine import cached, dataframe_of, location_for, shares
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.stores.result import LazyResult
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError, is_engine_failure, reason
+from spark_assign.tables.errors import ConfigError, SourceError, count, is_engine_failure, reason
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param

@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.locations import INPUT
-from spark_assign.cli.options import exit_codes, named_values, sample, sample_option, stored_run
+from spark_assign.cli.options import INPUT, exit_codes, named_values, sample, sample_option, stored_run
 from spark_assign.tables.errors import ConfigError, missing_extra
 
 

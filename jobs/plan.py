@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
     ListType,
     exit_codes,
@@ -31,6 +30,7 @@ from spark_assign.cli.options import (
     parameter_options,
     patterns,
     refuse_flags,
+    require_output,
     sample,
     top,
 )
@@ -39,7 +39,7 @@ from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES
 from spark_assign.tables.parameters import Param
-from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
+from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES
 from spark_assign.tables.streams import TASK_ASSIGNORS, StreamsParams
 
 if TYPE_CHECKING:
@@ -181,13 +181,13 @@ def _choice(options: Options) -> str | dict[str, str]:
 
 def _run(options: Options, spark: SparkSession) -> int:
     # Imported after the checks, so that a wrong option is reported at once.
-    from spark_assign import plan
     from spark_assign.cli.plan_kinds import read_fleets, union_fleets, write_plans
+    from spark_assign.groups.planning import plan
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.report.openmetrics import write_metrics
     from spark_assign.report.plan_summary import summarize
     from spark_assign.report.results import summary
-    from spark_assign.stores.run_store import stored_run
+    from spark_assign.stores.run_store import num_rows_of_kinds, stored_run
 
     started = time.monotonic()
     location, output = _location(options), options.output or OUTPUT
@@ -256,8 +256,8 @@ def _other_plans(options: Options, fleet: Fleet | None, clusters: ConnectFleet |
 
 
 def _explain(options: Options, fleet: Fleet) -> int:
-    from spark_assign import plan
     from spark_assign.groups.explaining import explain_moves, is_group_named
+    from spark_assign.groups.planning import plan
     from spark_assign.report.formatting import group_name, listed, without_uuids
     from spark_assign.report.listed_groups import similar_name
 
@@ -274,9 +274,9 @@ def _explain(options: Options, fleet: Fleet) -> int:
 
 
 def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | None, offsets: DataFrame | None) -> int:
-    from spark_assign import plan
     from spark_assign.cli.plan_kinds import without_other_kinds
     from spark_assign.groups.explaining import is_group_named
+    from spark_assign.groups.planning import plan
     from spark_assign.report.group_members import format_group_members, read_group_members
     from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
     from spark_assign.spark.shell_patterns import any_true
@@ -342,7 +342,7 @@ def _details_of_kind(planned: LazyResult, fleet: Fleet | None, clusters: Connect
 def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
     """Returns the fleet with the groups of a condition; if there are none, an error that suggests similar names."""
     from spark_assign.report.listed_groups import similar_name
-    from spark_assign.spark.tagged_pass import union
+    from spark_assign.spark.dataframes import union
 
     tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
     groups = union([table.where(is_named).select(*GROUP_KEY) for table in tables])

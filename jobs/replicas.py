@@ -58,12 +58,11 @@ from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.report import replicas as report
-from spark_assign.report.listed_groups import name_clusters_of
+from spark_assign.report.formatting import name_clusters_of
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import read_run
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, Fault
+from spark_assign.tables.errors import ConfigError, Fault, count
 from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
 from spark_assign.tables.parameters import Param
 from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES

@@ -16,15 +16,14 @@ from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
-from spark_assign.cli.locations import PATH, require_input
-from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
+from spark_assign.cli.options import PATH, fail_on, fleet_or_sample, input_options, require_input, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import split_run_id
-from spark_assign.stores.run_store import StoredRun, read_run
+from spark_assign.stores.run_store import StoredRun, num_rows_of_kinds, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import SourceError
@@ -37,7 +36,6 @@ from spark_assign.tables.stored_plan import (
     STORED_PLAN_TABLES,
     STORED_SIMULATION_TABLES,
     STREAMS,
-    num_rows_of_kinds,
     tables_of_kind,
 )
 

@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet
 from spark_assign.cli.job import Job, Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
-from spark_assign.cli.locations import INPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
+    INPUT,
+    OUTPUT_FILES,
     fail_on,
     flags_of,
     fleet_or_sample,
@@ -40,8 +41,8 @@ from spark_assign.report.connect import (
     format_protocol_comparison,
     summarize_connect_simulation,
 )
+from spark_assign.report.formatting import name_clusters_of
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
-from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.simulation import (
     VARIANTS,
@@ -54,14 +55,13 @@ from spark_assign.simulation import Settings, Simulation, simulate, simulate_var
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.parameters import Param
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;

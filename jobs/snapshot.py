@@ -18,8 +18,7 @@ from typing import Annotated, Any
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.locations import OUTPUT, OUTPUT_FILES, PATH
-from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns
+from spark_assign.cli.options import OUTPUT, OUTPUT_FILES, PATH, flags_of, given_parameters, parameter_options, patterns
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
@@ -34,8 +33,7 @@ from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import describe_text
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.loads import LoadReadOptions
-from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.stores.file_faults import shortened
+from spark_assign.stores.locations import KEYS, shortened
 from spark_assign.tables.errors import ConfigError, SourceError, in_one_line
 from spark_assign.tables.parameters import Param, parameter_fields
 

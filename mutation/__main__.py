@@ -2,7 +2,7 @@
 
     mutation/mutants --sample 300 --seed 1                      a random sample of all kernels
     mutation/mutants --sample 100 --seed 1 simulation/kernel    of one folder or file
-    mutation/mutants --all numeric/segmented_arrays.py          every mutant
+    mutation/mutants --all numeric/arrays.py                    every mutant
     mutation/mutants --page                                     write docs/mutants.md anew from what is known
 
 Survivors are shown as they come. What is known of a survivor stands in mutation/known.toml: equivalent ones are

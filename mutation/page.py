@@ -20,7 +20,7 @@ the tests must kill at least 90 %.
 ```sh
 mutation/mutants --sample 300 --seed 1                     # a random sample of all kernels
 mutation/mutants --sample 100 --seed 1 simulation/kernel   # a sample of a folder or a file
-mutation/mutants --all numeric/segmented_arrays.py         # every mutant of a file; all kernels take a night
+mutation/mutants --all numeric/arrays.py                    # every mutant of a file; all kernels take a night
 ```
 
 Run it by hand or at night, not in CI. It needs the extra `mutants` of `pyproject.toml` in `.venv`. It uses the tests

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from spark_assign.comparison.what_if import WhatIf
     from spark_assign.groups.convergence import converge, heartbeats_to_target
     from spark_assign.groups.explaining import explain
-    from spark_assign.groups.planning import Plan, plan
-    from spark_assign.groups.registry import register
+    from spark_assign.groups.planning import Plan, plan, register
     from spark_assign.migration.kernel.migration_metrics import MigrationParams
     from spark_assign.migration.migrate import Migration, plan_migration
     from spark_assign.migration.upgrade import Upgrade, plan_upgrade
@@ -60,7 +59,6 @@ __all__ = [
 _HOMES = {
     "advice.advise": ("Advice", "advise"),
     "advice.kernel.advice_items": ("AdviceParams",),
-    "groups.registry": ("register",),
     "comparison.compare": ("Comparison", "compare"),
     "comparison.drift": ("Drift", "find_drift"),
     "migration.kernel.migration_metrics": ("MigrationParams",),
@@ -71,7 +69,7 @@ _HOMES = {
     "tables.errors": ("ConfigError", "FleetError", "SourceError", "SparkAssignError"),
     "groups.explaining": ("explain",),
     "api": ("Fleet",),
-    "groups.planning": ("Plan", "plan"),
+    "groups.planning": ("Plan", "plan", "register"),
     "groups.convergence": ("converge", "heartbeats_to_target"),
 }
 

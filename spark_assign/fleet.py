@@ -11,10 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.spark import subscription_lists
-from spark_assign.spark.partition_slices import compress, from_lists
+from spark_assign.spark.dataframes import compress, from_lists
 from spark_assign.spark.progress import progress
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import Fault, FleetError, count
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 
@@ -151,7 +150,7 @@ _CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
 
 # --- checks a fleet's tables before planning: their sizes and their faults ------------------------------------
 #
-# A faulty row that names its group only affects that group, which the plan then rejects (`groups.kernel.faults`). Any
+# A faulty row that names its group only affects that group, which the plan then rejects (`groups.kernel.facts`). Any
 # other faulty row invalidates the fleet and raises `FleetError`.
 
 
@@ -196,6 +195,7 @@ _MEASURES = {
     "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
     "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
     "franz_go_groups": ("groups", "if(leader_library = 'franz-go', 1, 0)"),
+    "windowed_groups": ("groups", "if(assignor in ('range', 'roundrobin'), 1, 0)"),
     "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
     "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
     "listed_slices": ("owned_lists", "array_size(topics)"),
@@ -223,6 +223,7 @@ class Sizes:
         groups, typed_groups: rows of `groups`, and those with a type.
         share_groups, streams_groups: rows of `groups` with this type.
         franz_go_groups: rows of `groups` with a leader that is franz-go.
+        windowed_groups: rows of `groups` with an assignor that Spark windows compute (`groups.windows`).
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
         subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
         owned_slices: slices, although they may be given as lists.
@@ -241,6 +242,7 @@ class Sizes:
     share_groups: int
     streams_groups: int
     franz_go_groups: int
+    windowed_groups: int
     subscriptions: int
     subscription_facts: int
     owned: int

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet
 from spark_assign.connect.simulate import ConnectScenario
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.schema_fields import ONLY_IF_GIVEN

@@ -34,11 +34,10 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.facts import facts_by_group
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.registry import custom_assignors
+from spark_assign.groups.planning import custom_assignors
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import map_arrow_batches, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.plan import run_streams_pass
 from spark_assign.tables.advice import ADVISE_TABLES

@@ -18,9 +18,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, to_arrow_schema, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError

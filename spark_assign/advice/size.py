@@ -19,10 +19,9 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.registry import custom_assignors, find_assignor, names
+from spark_assign.groups.planning import assignor_names, custom_assignors, find_assignor
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -111,7 +110,7 @@ def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
     of their rates, plus `headroom`. Rates are assumed to be normally distributed, and all partitions to peak at the
     same time. The capacity of a member is `groups.capacity`, or is measured if members have lag
-    (`groups.kernel.group_metrics.member_capacity`). Share groups (KIP-932) are planned by `SimpleAssignor`; the members
+    (`groups.kernel.member_loads.member_capacity`). Share groups (KIP-932) are planned by `SimpleAssignor`; the members
     of a partition share its load evenly, as many as its record locks allow at the same time.
 
     Args:
@@ -171,4 +170,4 @@ def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeP
         raise ConfigError("pods_per_node needs threads_per_pod")
     shared = {each.name: getattr(params, each.name) for each in fields(params) if hasattr(SizingCriteria, each.name)}
     criteria = SizingCriteria(timing=timing, custom=custom_assignors(), **shared)
-    return kernel.SizeParams(selected, criteria, tuple(names()), tuple(sorted(set(params.member_counts))))
+    return kernel.SizeParams(selected, criteria, tuple(assignor_names()), tuple(sorted(set(params.member_counts))))

@@ -21,8 +21,7 @@ from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER
 from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
-from spark_assign.spark.partition_leaders import with_leaders
+from spark_assign.spark.dataframes import map_arrow_batches, map_arrow_chunks, with_leaders
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError

@@ -26,13 +26,8 @@ from spark_assign.cli.options import Decorator, capacity_option, given_parameter
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
-from spark_assign.report.listed_groups import (
-    any_of,
-    first_groups_with_steps,
-    no_match_text,
-    note_lines,
-    rows_of_first_groups,
-)
+from spark_assign.report.formatting import note_lines
+from spark_assign.report.listed_groups import any_of, first_groups_with_steps, no_match_text, rows_of_first_groups
 from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscaler, format_curves, reason_comment
 from spark_assign.report.unused import format_unused
 from spark_assign.report.views import MOST_ROWS
@@ -41,8 +36,7 @@ from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from spark_assign.cli.owners import entries
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.report.formatting import visible
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.stores.locations import KEYS
 from spark_assign.tables.errors import ConfigError, SparkAssignError, reason
 
 FILES = ("command_config", "connect_auth", "connect_config", "connect_ca")
@@ -106,7 +106,7 @@ class Task:
 
     Attributes:
         cluster: name of the cluster in the file.
-        key: `cluster`, or `connect_cluster` (`stores.cluster_folders.KEYS`).
+        key: `cluster`, or `connect_cluster` (`stores.locations.KEYS`).
         read: reads the snapshot.
     """
 

@@ -1,55 +1,46 @@
-"""How jobs are called and how they end: click commands, exit codes, logs, and outcomes."""
+"""How jobs are called and how they end: click commands, exit codes, logs, outcomes, and signals."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import csv
 import io
 import json
 import logging
-import math
+import os
 import re
+import secrets
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, DurationType, MovedOption, check_rule, location_option
-from spark_assign.cli.outcome import Outcome, find_option, write
-from spark_assign.cli.process import (
-    CLOSED,
-    INTERRUPTED,
-    STOPS,
-    TERMINATED,
-    OutputClosed,
-    Terminated,
-    leave,
-    sigterm_raises,
-    starting_session,
-    stop_behind,
-    with_output_written,
-)
+from spark_assign.cli.options import CONFIG, LOCATION, DurationType, MovedOption, check_rule, location_option
 from spark_assign.report.formatting import record_listed, visible, with_own_names
+from spark_assign.stores.locations import file_system, is_special, join
 from spark_assign.tables.errors import SparkAssignError, find_fault, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
+
 
 WRONG_INPUT, FAILURE = 2, 3
-"""Exit codes of all jobs, besides those of signals (`cli.process`). 0 and 1 depend on the job: 1 if it found what
-`--fail-on` names, otherwise 0."""
-
+"""Exit codes of all jobs, besides those of signals. 0 and 1 depend on the job: 1 if it found what `--fail-on` names,
+otherwise 0."""
+INTERRUPTED, TERMINATED, CLOSED = 130, 143, 141
+"""Exit codes after SIGINT (Ctrl-C), SIGTERM, and SIGPIPE, as shells report them."""
 OUTCOME = location_option(
     "--outcome",
     "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.",
@@ -63,19 +54,14 @@ LOG_FORMAT = click.option(
     help="Format of messages on standard error: text, or json, an object per line (default: text).",
 )
 VERBOSE = click.option("--verbose", is_flag=True, help="Show Spark warnings and tracebacks.")
-
 Options = SimpleNamespace
 """Values of a job's options; `outcome`: the job's `Outcome`; `outcome_file`: its file, or None; `given`: the source of
 each value that isn't a default, by name. A source that precedes another one is less than it."""
-
 Rule = str | Callable[[Options], object]
 """What options must fulfill together: a text (`cli.options.check_rule`), or a function that raises `ConfigError`."""
-
 ENVIRONMENT = "SPARK_ASSIGN"
 """Start of the names of environment variables with values of options, before the words of the command and the flag:
 `SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
-
-
 _log, _engine_is_logged = logging.getLogger(__name__), threading.Event()
 
 
@@ -180,6 +166,140 @@ class _Logged(io.TextIOBase):
         return len(text)
 
 
+# --- outcomes: how a job ended, as JSON for a scheduler, which otherwise has only an exit code and text ------------
+#
+#     {"job": "check", "exit_code": 1, "counts": {"alerts": 2}, "error": null, …}
+#
+# A job fills its `Outcome` while it runs, and `run_job` always writes it at the end (`--outcome FILE`). The manifest of
+# a stored run contains the values that are known when its tables are complete (`Outcome.of_run`).
+
+
+VERSION = 1
+"""Version of the file format. New keys don't change it."""
+_OBJECT_STORES = ("s3", "gcs", "abfs")
+
+
+@dataclass
+class Outcome:
+    """How a job ended.
+
+    Attributes:
+        job: name of the job.
+        exit_code: exit code of the job; None while it runs.
+        started_at, finished_at: UTC times, ISO 8601.
+        run_id, attempt: the run that was written, and its attempt.
+        locations: where the output is: the run (`output`), a report, pictures, …
+        rows: number of rows of each table that was written.
+        counts: other counts: groups, alerts, rejected, …
+        exceeded: exceeded thresholds: name, limit, and number of groups that exceed it.
+        summary: text about the result, for people.
+        error: kind and message, as on standard error; None if there was no error.
+    """
+
+    job: str
+    exit_code: int | None = None
+    started_at: str = field(default_factory=lambda: _now())
+    finished_at: str | None = None
+    run_id: str | None = None
+    attempt: str | None = None
+    locations: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    exceeded: list[dict[str, Any]] = field(default_factory=list)
+    summary: str | None = None
+    error: dict[str, str] | None = None
+
+    def wrote(self, manifest: Any, output: str) -> None:
+        """Records a stored run (`stores.run_store.Manifest`)."""
+        self.run_id, self.attempt, self.rows = manifest.run_id, manifest.attempt, dict(manifest.rows)
+        self.locations["output"] = output
+
+    def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
+        """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.
+
+        Args:
+            found: condition for exit code 1: a table with rows (of any kind of group), or a function of the tables.
+                None: the exit code is 0.
+        """
+
+        def manifest_entries(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
+            from spark_assign.stores.run_store import num_rows_of_kinds
+
+            fails = found(read) if callable(found) else bool(found and num_rows_of_kinds(rows, found))
+            return {"job": self.job, "exit_code": int(fails), "started_at": self.started_at, "rows": dict(rows)}
+
+        return manifest_entries
+
+    def failed(self, kind: str, message: str) -> None:
+        """Records an error."""
+        self.error = {"kind": kind, "message": message}
+
+    def ended(self, exit_code: int) -> None:
+        """Records the end of the job."""
+        self.exit_code, self.finished_at = exit_code, _now()
+
+    def as_json(self) -> str:
+        """Returns the text of the file."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(outcome: Outcome, file: str) -> None:
+    """Writes an outcome atomically.
+
+    Args:
+        outcome: outcome of a job that has ended.
+        file: see `write_text`.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    write_text(outcome.as_json(), file)
+
+
+def write_text(text: str, file: str) -> None:
+    """Writes a text, atomically except to a device or a pipe.
+
+    Args:
+        text: content of the file.
+        file: a local path, whose folder is created if necessary, or a URI that pyarrow can write to.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    import pyarrow as pa
+
+    try:
+        system, path = file_system(file)
+        above = path.rpartition("/")[0]
+        system.create_dir(above)
+        # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
+        in_place = system.type_name in _OBJECT_STORES or (system.type_name == "local" and is_special(path))
+        partial = path if in_place else join(above, f".{secrets.token_hex(6)}.partial")
+        try:
+            with system.open_output_stream(partial, compression=None) as stream:
+                stream.write(text.encode())
+            if partial != path:
+                system.move(partial, path)
+        except (OSError, pa.ArrowException):
+            with contextlib.suppress(OSError):
+                if partial != path:
+                    system.delete_file(partial)
+            raise
+    except (pa.ArrowException, ValueError) as error:
+        raise OSError(f"pyarrow can't write to {file}: {error}") from error
+
+
+def find_option(words: Sequence[str], flag: str) -> str | None:
+    """Returns the value of a flag on a command line that can't be parsed."""
+    found = None
+    for word, following in zip(words, [*words[1:], None], strict=False):
+        if word == flag:
+            found = following
+        elif word.startswith(f"{flag}="):
+            found = word.partition("=")[2]
+    return found or None
+
+
 def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logger) -> bool:
     """Writes the outcome to its file, if any. Returns False if the file can't be written."""
     outcome.ended(exit_code)
@@ -191,6 +311,13 @@ def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logg
         log.error("%s: --outcome %s can't be written: %s", outcome.job, file, error)
         return False
     return True
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# --- commands ------------------------------------------------------------------------------------------------------
 
 
 class Command(click.Command):
@@ -435,17 +562,119 @@ def spark_session(job: str, options: Options) -> SparkSession:
     return session
 
 
-# --- prints the outcome of a job, and the rows that its summary lists, as JSON, YAML, or CSV, instead of the text ---
-#
-# The text of a summary is for people. With `-o`, standard output has one document (conf/printed.schema.json), and
-# nothing else. CSV has only the rows: a block with a header per table, with an empty line between two blocks.
+# --- signals that end the process, and standard output, which has the result and nothing else ----------------------
 
 
-VERSION = 2
-"""Version of the document. New keys, tables, and columns don't change it."""
+EXIT_SECONDS = 30.0
+"""Maximum time for the functions that Python calls at the end of a process (`atexit`), if it ends at once."""
 
-_FORMULA = re.compile("(?:^|(?<=[;\n]))(?=[=+\\-@\t\r\uff0b\uff0d\uff1d\uff20])")
-"""Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language."""
+
+class Terminated(BaseException):
+    """The process got SIGTERM. Like `KeyboardInterrupt`, it isn't an error of the job."""
+
+
+class OutputClosed(BaseException):
+    """The reader of standard output has closed it, as `head` does. Python ignores SIGPIPE, for the sake of sockets."""
+
+
+STOPS: dict[int, tuple[type[BaseException], str]] = {
+    INTERRUPTED: (KeyboardInterrupt, "interrupted"),
+    TERMINATED: (Terminated, "terminated"),
+    CLOSED: (OutputClosed, "standard output was closed"),
+}
+"""What a signal raises in the main thread, and the words for it in messages, by exit code."""
+
+
+def stop_behind(error: BaseException | None) -> int | None:
+    """Returns the exit code of the signal that led to an error, or None: while a stopped job cleans up, it calls a JVM
+    that got the signal as well."""
+    while error is not None:
+        for code, (kind, _) in STOPS.items():
+            if isinstance(error, kind):
+                return code
+        error = error.__cause__ or error.__context__
+    return None
+
+
+_lock = threading.Lock()
+_session_started = False
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """Makes SIGTERM raise `Terminated` in the main thread, so that a job can report its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def starting_session() -> Iterator[None]:
+    """Protects this process from the session that the first call starts.
+
+    A JVM inherits standard error as its standard output, where it prints warnings. SIGINT raises `KeyboardInterrupt`
+    afterward: Spark's handler calls the JVM, which can be in the middle of another call.
+    """
+    global _session_started
+    with _lock:
+        if _session_started:
+            yield
+            return
+        sys.stdout.flush()
+        out, on_interrupt = os.dup(1), signal.getsignal(signal.SIGINT)
+        os.dup2(2, 1)
+        try:
+            yield
+            _session_started = True
+        finally:
+            os.dup2(out, 1)
+            os.close(out)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, on_interrupt)
+
+
+def with_output_written(run: Callable[[], int], name: str) -> int:
+    """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written; 141,
+    without a message, if its reader has closed it."""
+    exit_code = 0
+    try:
+        exit_code = run()
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes again when it ends
+        if isinstance(error, BrokenPipeError):
+            return exit_code if exit_code in STOPS else CLOSED
+        if exit_code != 3:  # otherwise, the job has reported it
+            print(f"{name}: standard output can't be written: {error.strerror}", file=sys.stderr)
+        return 3
+    return exit_code
+
+
+def leave(exit_code: int) -> None:
+    """Ends the process at once after a signal, if other threads would keep it alive until their jobs end; and after an
+    error, if the embedded engine runs: Python aborts a process at whose end a thread of the engine runs a function.
+
+    Temporary files are removed before. The end of the session has a limit in time, because Ctrl-C can leave a lock held
+    in a client of Spark Connect, and then it would wait forever.
+    """
+    alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if (exit_code in STOPS and alive) or (exit_code and "pysail" in sys.modules):
+        at_end = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        at_end.start()
+        at_end.join(EXIT_SECONDS)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
 
 MARKDOWN = "markdown"
 """A value of `-o` of the job compare: the comment of a pull request."""
@@ -477,21 +706,11 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
             return run()
     with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:
         exit_code = run()
-    tables = {name: [_plain(row) for row in rows] for name, rows in listed.items()}
-    if format == "csv":
-        print("\n".join(_csv(rows) for rows in tables.values() if rows), end="")
-        return exit_code
+    from spark_assign.cli.documents import document
+
     summary = outcome.summary or text.getvalue().rstrip()
-    document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
-    printed = json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document))
-    # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
-    print("".join(each if each.isprintable() or each == "\n" else _code(each, format) for each in printed))
+    print(document(format, {**asdict(outcome), "summary": summary}, listed), end="")
     return exit_code
-
-
-def _code(character: str, format: str) -> str:
-    """Returns a character as a code inside quotes: JSON has surrogate pairs, YAML hasn't."""
-    return f"\\U{ord(character):08x}" if character > "\uffff" and format == "yaml" else json.dumps(character)[1:-1]
 
 
 @contextlib.contextmanager
@@ -522,57 +741,3 @@ class _Visible(io.TextIOBase):
     def isatty(self) -> bool:
         """Returns whether standard output is a terminal."""
         return self._out.isatty()
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value that JSON has. Times become ISO 8601, numbers that JSON lacks become text."""
-    if hasattr(value, "asDict"):
-        value = value.asDict()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    return str(value)
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns a header and rows. Lists are JSON, and null is empty. A text that a spreadsheet would compute starts with
-    an apostrophe.
-    """
-
-    def cell(value: Any) -> Any:
-        if isinstance(value, list | dict):
-            value = json.dumps(value)
-        if not isinstance(value, str):
-            return value
-        return visible(_FORMULA.sub("'", value))
-
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: cell(each) for name, each in row.items()})
-    return text.getvalue()
-
-
-def _yaml(value: Any, indent: str = "") -> Iterator[str]:
-    """Returns the lines of a dict or list as YAML. Scalars are as in JSON, which is a part of YAML."""
-    entries = (
-        [(f"{name}:", each) for name, each in value.items()]
-        if isinstance(value, dict)
-        else [("-", each) for each in value]
-    )
-    for name, each in entries:
-        if not each or not isinstance(each, dict | list):
-            yield f"{indent}{name} {json.dumps(each, ensure_ascii=False)}"
-        elif name == "-":
-            first, *more = _yaml(each, f"{indent}  ")
-            yield f"{indent}- {first.lstrip()}"
-            yield from more
-        else:
-            yield f"{indent}{name}"
-            yield from _yaml(each, f"{indent}  ")

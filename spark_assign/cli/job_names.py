@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 
 
 def check_assignors(names: Iterable[str], *, or_configured: bool = False) -> None:

@@ -15,11 +15,11 @@ from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
 from spark_assign.cli.owners import select_groups, select_tables
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.spark.engine import cached, is_embedded, location_for, plain_schema, require_spark
-from spark_assign.stores.local_parquet import local_folder, write_empty
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.stores.targets import local_folder, write_empty
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES

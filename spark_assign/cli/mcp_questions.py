@@ -32,19 +32,17 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.report.group_members import MemberLines, read_group_members
 from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.spark.engine import cached, dataframe_of
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import local_path, split_run_id
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_fault, reason
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, count, find_fault, reason
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
 

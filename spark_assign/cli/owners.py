@@ -191,7 +191,7 @@ def select_tables(spark: SparkSession, tables: Mapping[str, DataFrame], options:
     Raises:
         ConfigError: see `read_owners`.
     """
-    from spark_assign.report.listed_groups import name_clusters_of
+    from spark_assign.report.formatting import name_clusters_of
 
     name_clusters_of(*tables.values())
     owners = read_owners(spark, options.owners, options.owner)

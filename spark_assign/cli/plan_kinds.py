@@ -16,8 +16,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.planning import Plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import FLEET, Shape, find_tables, read_tables
-from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.result import LazyResult
 from spark_assign.stores.run_store import Manifest, write_run

@@ -1,6 +1,6 @@
 """Runs other jobs as steps of a job, of which a later call repeats only those that failed, or that read their results.
 
-Each step writes its outcome (`cli.outcome`) to a file of its name. It is valid if the step succeeded, and started after
+Each step writes its outcome (`cli.job`) to a file of its name. It is valid if the step succeeded, and started after
 the steps that it needs had ended. Hence a killed job can be called again, too.
 """
 
@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_assign.cli.process import STOPS
+from spark_assign.cli.job import STOPS
 from spark_assign.report.formatting import record_listed
-from spark_assign.stores.cluster_folders import one_folder
+from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
 
 StepOutcome = Mapping[str, Any]
@@ -93,7 +93,7 @@ def run_steps(
 
 @contextmanager
 def _thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Returns a thread pool, which doesn't wait for its threads after a signal (`cli.process.leave`)."""
+    """Returns a thread pool, which doesn't wait for its threads after a signal (`cli.job.leave`)."""
     pool, waits = ThreadPoolExecutor(threads), False
     try:
         yield pool

@@ -22,11 +22,10 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor, uses_owned_order
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
-from spark_assign.groups.registry import custom_assignors, find_assignor
+from spark_assign.groups.planning import custom_assignors, find_assignor
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import COMPARE_TABLES, COMPARISON
 from spark_assign.tables.errors import ConfigError

@@ -24,14 +24,12 @@ from spark_assign.comparison.what_if import AS_IS, JOINER, MAX_COUNT, WhatIf, jo
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from spark_assign.replicas import ClusterChange, reassign
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema, union
 from spark_assign.spark.engine import cached, dataframe_of
-from spark_assign.spark.tagged_pass import union
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
 from spark_assign.tables.schema_fields import schema

@@ -22,10 +22,7 @@ from spark_assign.groups import facts
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.groups.planning import Plan
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.partition_slices import expand, to_bitmaps
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import expand, map_arrow_batches, to_arrow_schema, to_bitmaps, union
 from spark_assign.stores.result import PassResult
 from spark_assign.stores.run_store import checked
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS

@@ -25,9 +25,9 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
+from spark_assign.spark.dataframes import union
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.shell_patterns import matches
-from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, OWNERSHIP
 from spark_assign.tables.schema_fields import ONLY_IF_GIVEN

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import plan_clusters as kernel
 from spark_assign.connect.kernel.indexed_facts import KEY, TABLES
-from spark_assign.spark.tagged_pass import gather_columns, run_pass, union
+from spark_assign.spark.dataframes import gather_columns, run_pass, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables import stored_plan
 from spark_assign.tables.connect import DELAYS, INPUT_TABLES, METRICS, PLAN_TABLES, REJECTED, STATE

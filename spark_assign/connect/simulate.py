@@ -21,8 +21,7 @@ from spark_assign.connect.kernel.indexed_facts import KEY, to_facts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.connect.kernel.simulated_cluster import ConnectTiming as ConnectTiming
 from spark_assign.connect.plan import gather_facts, num_spark_tasks
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.spark.dataframes import run_pass, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError

@@ -35,7 +35,7 @@ from spark_assign.groups.kernel import convergence as kernel
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import build_params, gather_plan_facts
-from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.dataframes import map_arrow_batches
 from spark_assign.tables.groups import HEARTBEATS, ROUNDS
 
 

@@ -15,10 +15,9 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
 from spark_assign.groups.windows import WINDOW_SLICES, number_partitions, rank_subscribers
+from spark_assign.spark.dataframes import contains_partition
 from spark_assign.spark.java_order import string_order
-from spark_assign.spark.partition_slices import contains_partition
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 _REASONS = {

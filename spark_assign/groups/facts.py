@@ -19,15 +19,11 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.fleet import FleetTables, Sizes
 from spark_assign.groups.kernel import facts as kinds
-from spark_assign.groups.kernel.facts import index_facts
-from spark_assign.groups.kernel.faults import find_faults, rejected_table
+from spark_assign.groups.kernel.facts import find_faults, index_facts, rejected_table
 from spark_assign.groups.windows import assign_by_windows
-from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.dataframes import from_lists, map_arrow_batches, to_bitmaps, union, with_leaders
 from spark_assign.spark.engine import dataframe_of, windows_shuffle_again, with_schema
-from spark_assign.spark.partition_leaders import with_leaders
-from spark_assign.spark.partition_slices import from_lists, to_bitmaps
 from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
-from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, REJECTED
 
 Leaders = Literal["current", "preferred"]
@@ -150,6 +146,8 @@ def facts_by_group(
     assignors = assignors if _has_rows(fleet) else ()
     rows = gather_facts(fleet, **included).repartition(num_tasks, *GROUP_KEY)
     if not _racks_matter(fleet):
+        if not assignors:
+            return rows
         return _together_again(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)

@@ -11,20 +11,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import ClassVar, Self
+from difflib import get_close_matches
+from functools import cache, cached_property, partial
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import client_assignor, uses_owned_order
-from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
+from spark_assign.groups.assignors.custom import GroupAssignor
+from spark_assign.groups.assignors.release_rules import (
+    CLIENT_ASSIGNORS,
+    client_assignor,
+    format_release_lines,
+    is_release_assignor,
+    uses_owned_order,
+)
+from spark_assign.groups.assignors.server import (
+    KAFKA_SERVER_ASSIGNORS,
+    RACK_SERVER_ASSIGNORS,
+    TOPIC_ID_ASSIGNORS,
+    UNIFORM_4_0_0,
+)
+from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel import plan_groups as kernel
+from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
     ASSIGNED_ALIKE,
@@ -38,21 +54,18 @@ from spark_assign.groups.kernel.plan_groups import (
     columns_of,
     plan_groups,
 )
-from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.groups.windows import WINDOW_SLICES
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand, map_arrow_batches
 from spark_assign.stores.result import PassResult
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 from spark_assign.tables.views import VIEWS
 
 PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 """Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
-
 _SLICES = "array<struct<member_id: string, first: int, step: int, count: int>>"
 """Type of the slices of a row that are expanded to rows of their own."""
-
 _KINDS = {
     "assignments": {ASSIGNED, ASSIGNED_ALIKE},
     "assignment_slices": {ASSIGNED, ASSIGNED_ALIKE},
@@ -152,8 +165,6 @@ class Plan(PassResult):
         One row per partition and owner that loses it; one row if the partition had no owner. Columns: cluster,
         group_id, topic, partition, from_member_id (null: no owner before), to_member_id (null: no owner after), reason.
         """
-        from spark_assign.groups.moves import moved_slices  # only a plan with moves needs pandas
-
         return expand(moved_slices(self.rows(CHANGED_TOPIC))).select(*PLAN_TABLES["moves"].names)
 
     @cached_property
@@ -161,8 +172,6 @@ class Plan(PassResult):
         """Partitions that live members own and must give up: cluster, group_id, member_id, topic, partition,
         next_member_id.
         """
-        from spark_assign.groups.moves import revoked_slices
-
         renamed = {"from_member_id": "member_id", "to_member_id": "next_member_id"}
         rows = revoked_slices(self.rows(CHANGED_TOPIC)).withColumnsRenamed(renamed)
         return expand(rows).select(*PLAN_TABLES["revocations"].names)
@@ -255,7 +264,7 @@ def build_params(fleet: FleetTables, patterns: Mapping[str, str]) -> PlanParams:
     _ = fleet.sizes
     return PlanParams(
         patterns=tuple(patterns.items()),
-        registered=tuple(names()),
+        registered=tuple(assignor_names()),
         custom=custom_assignors(),
         racks_known=fleet.racks_known,
         loads_known=fleet.loads is not None,
@@ -270,7 +279,8 @@ def gather_plan_facts(fleet: FleetTables, patterns: Mapping[str, str], *, loads:
     custom = custom_assignors()
     selected = {client_assignor(name) for name in patterns.values() if name not in custom}
     any_configured = CONFIGURED in selected and fleet.groups is not None
-    window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_configured or name in selected)]
+    any_windowed = any_configured and fleet.sizes.windowed_groups > 0
+    window_assignors = [name for name in WINDOW_SLICES if name not in custom and (any_windowed or name in selected)]
     loads = loads or any_configured or WEIGHTED_STICKY in selected
     topic_ids = any_configured or not selected.isdisjoint(TOPIC_ID_ASSIGNORS)
     owned_order = topic_ids or CONFIGURED in selected or any(uses_owned_order(name) for name in patterns.values())
@@ -285,3 +295,150 @@ def gather_plan_facts(fleet: FleetTables, patterns: Mapping[str, str], *, loads:
         owned_order=owned_order,
         loads=loads,
     )
+
+
+# --- moves and cooperative revocations: a pandas UDF turns each topic in which an owner changes into slices --------
+#
+# The pass over whole groups returns a row for each such topic (`groups.kernel.ownership_changes`). The UDF compares
+# what is owned with what is planned, in the task that has the row; nothing is shuffled.
+
+
+_LISTS = ("from_member", "to_member", "first", "step", "count", "reason")
+_DELTAS = StructType([StructField(name, ArrayType(IntegerType(), containsNull=False)) for name in _LISTS])
+_FROM_ROW = ("partitions", "member_flags", "owned", "planned")
+
+
+def moved_slices(changed: DataFrame) -> DataFrame:
+    """Returns every change of owner, as slices.
+
+    Args:
+        changed: the rows of the plan of the kind `changed_topic`.
+
+    Returns:
+        cluster, group_id, topic, from_member_id (null: no owner before), to_member_id (null: no owner after), first,
+        step, count, reason.
+    """
+    return _delta_slices(changed, revocations=False)
+
+
+def revoked_slices(changed: DataFrame) -> DataFrame:
+    """Returns what live members must give up (KIP-429): the columns of `moved_slices`.
+
+    `to_member_id` gets the slice next; it may be the member that gives it up.
+    """
+    return _delta_slices(changed, revocations=True)
+
+
+def _delta_slices(changed: DataFrame, *, revocations: bool) -> DataFrame:
+    """Returns the slices of the deltas of each row."""
+    import pandas as pd  # half of the time that a job takes to check its options
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    def find(partitions: Any, member_flags: Any, owned: Any, planned: Any) -> Any:
+        lists = (column.tolist() for column in (member_flags, owned, planned))
+        return pd.DataFrame(find_deltas(partitions.to_numpy("int64"), *lists, revocations=revocations))
+
+    find.__annotations__ = {name: pd.DataFrame if name == "return" else pd.Series for name in find.__annotations__}
+    deltas = pandas_udf(find, _DELTAS)  # type: ignore[call-overload]
+    rows = changed.select(*GROUP_KEY, "topic", "member_ids", deltas(*_FROM_ROW).alias("delta"))
+    reasons = F.array(*(F.lit(reason) for reason in REASONS))
+    columns = {
+        "from_member_id": _names("member_ids", "from_member"),
+        "to_member_id": _names("member_ids", "to_member"),
+        **{name: F.col(f"delta.{name}") for name in ("first", "step", "count")},
+        "reason": _names(reasons, "reason"),
+    }
+    rows = rows.select(*GROUP_KEY, "topic", *(column.alias(name) for name, column in columns.items()))
+    return rows.select(*GROUP_KEY, "topic", F.inline(F.arrays_zip(*columns)))
+
+
+def _names(names: Column | str, indexes: str) -> Column:
+    """Returns the names at the indexes of a list of the delta; null where an index is -1."""
+    return F.transform(F.col(f"delta.{indexes}"), lambda index: F.get(names, index))
+
+
+# --- names of assignors --------------------------------------------------------------------------------------------
+#
+# Three sources; later ones take precedence: Kafka's own assignors; installed packages with the entry point
+# `spark_assign.assignors` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in the
+# running program. A client assignor can have the suffix of a release (`sticky@2.8`) or of another library
+# (`sticky@franz-go`, `groups.assignors.release_rules`). `uniform@4.0.0` is that of brokers 4.0.0.
+
+
+ENTRY_POINTS = "spark_assign.assignors"
+KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS, WEIGHTED_STICKY)
+"""Assignors that are kernels over complete groups: Kafka's, and three of this project
+(`groups.assignors.server.OURS`, `weighted`)."""
+_registered: dict[str, GroupAssignor] = {}
+
+
+def register(name: str, assignor: GroupAssignor) -> None:
+    """Registers an assignor under a name in this process, replacing an assignor of the same name.
+
+    Raises:
+        ConfigError: the object has no method `assign_group`.
+
+    Examples:
+        >>> class FirstMemberOnly(GroupAssignor):
+        ...     def assign_group(self, group):
+        ...         every = [(topic, n) for topic, count in group.partitions.items() for n in range(count)]
+        ...         return {group.members[0].member_id: every}
+        >>> register("first-member-only", FirstMemberOnly())
+        >>> plan(fleet, "first-member-only").metrics.select("max_per_member", "min_per_member").distinct().show()
+        +--------------+--------------+
+        |max_per_member|min_per_member|
+        +--------------+--------------+
+        |             3|             0|
+        +--------------+--------------+
+    """
+    if not callable(getattr(assignor, "assign_group", None)):
+        raise ConfigError(f"{assignor!r} has no assign_group(group); derive it from GroupAssignor")
+    _registered[name] = assignor
+
+
+def assignor_names() -> list[str]:
+    """Returns the sorted names of all registered assignors."""
+    return sorted({*WINDOW_SLICES, *KERNEL_ASSIGNORS, *custom_assignors()})
+
+
+def custom_assignors() -> dict[str, GroupAssignor]:
+    """Returns the user-defined assignors by name; one can replace an assignor of Kafka's."""
+    return {**_installed(), **_registered}
+
+
+def find_assignor(name: str) -> GroupAssignor | str:
+    """Returns the assignor with that name; Kafka's own, with or without a release, are represented by their name.
+
+    Raises:
+        ConfigError: no assignor has that name; the message lists the names.
+
+    Examples:
+        >>> find_assignor("sticky@2.8")
+        'sticky@2.8'
+    """
+    if name in custom_assignors():
+        return custom_assignors()[name]
+    if name in assignor_names() or is_release_assignor(name) or name == UNIFORM_4_0_0:
+        return name
+    assignor, separator, release = name.partition("@")
+    if separator and assignor in CLIENT_ASSIGNORS:
+        raise ConfigError(
+            f"{name!r}: {release!r} isn't a known release of Kafka's clients. "
+            f"The release lines are: {format_release_lines()}"
+        )
+    if separator and assignor in assignor_names():
+        raise ConfigError(
+            f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}, or as {UNIFORM_4_0_0}"
+        )
+    close = get_close_matches(name, assignor_names(), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else "."
+    raise ConfigError(f"no assignor is called {name!r}{hint} The assignors are: {', '.join(assignor_names())}")
+
+
+@cache
+def _installed() -> dict[str, GroupAssignor]:
+    assignors: dict[str, GroupAssignor] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        loaded = point.load()
+        assignors[point.name] = loaded() if isinstance(loaded, type) else loaded
+    return assignors

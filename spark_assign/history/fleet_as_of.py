@@ -14,8 +14,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.history.history import History
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.spark.engine import cached
 from spark_assign.streams.classic_members import Application, StreamsMember, read_application
 from spark_assign.tables.errors import ConfigError

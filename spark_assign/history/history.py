@@ -13,8 +13,7 @@ from spark_assign.history.kernel.build_history import build_history
 from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.records import group_facts, select_schema
 from spark_assign.history.schemas import HISTORY_ROWS
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES, TOPIC_IDS

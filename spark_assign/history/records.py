@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
 
 from spark_assign.history.kernel import facts
-from spark_assign.spark.arrow_batches import map_arrow_chunks
+from spark_assign.spark.dataframes import map_arrow_chunks
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.history import RECORDS
 from spark_assign.tables.schema_check import check_schema, not_null

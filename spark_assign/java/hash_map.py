@@ -17,9 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import PARTITION_BITS, BoolArray, IntArray, starts_new_key
 
 _MASK = 0xFFFFFFFF
 _SMALLEST = 16

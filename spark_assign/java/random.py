@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 _MULTIPLIER = 0x5DEECE66D
 _INCREMENT = 0xB

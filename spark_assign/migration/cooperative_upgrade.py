@@ -41,7 +41,7 @@ from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperative
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulate_groups import simulate
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.simulation import EVENTS, UPGRADE

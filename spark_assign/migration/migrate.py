@@ -18,13 +18,12 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
 from spark_assign.migration.kernel.migration_metrics import MigrationParams, MigrationPassParams
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.numeric.array_types import FloatArray
+from spark_assign.numeric.arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REAS
 from spark_assign.replicas.kernel.reassignment_batches import moved_within, split_batches
 from spark_assign.replicas.kernel.reassignment_facts import MAX_RATE
 from spark_assign.replicas.reassignment import Reassignment, is_changed
-from spark_assign.spark.arrow_batches import Row, map_sorted_rows
+from spark_assign.spark.dataframes import Row, map_sorted_rows
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.parameters import Param, find_fault
 from spark_assign.tables.replicas import SCHEDULE

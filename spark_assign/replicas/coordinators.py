@@ -14,11 +14,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
-from spark_assign.spark.partition_leaders import with_leaders
-from spark_assign.spark.tagged_pass import run_pass, union
+from spark_assign.spark.dataframes import run_pass, union, with_leaders
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
 from spark_assign.tables.schema_fields import schema
 

@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
 from spark_assign.fleet import FleetTables
+from spark_assign.spark.dataframes import union
 from spark_assign.spark.shell_patterns import matches
-from spark_assign.spark.tagged_pass import union
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError
+from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, count
 from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, CAPACITIES, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
 from spark_assign.tables.schema_check import check_schemas

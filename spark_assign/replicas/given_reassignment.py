@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, without_removed
 from spark_assign.replicas.kernel.reassign_table import PLACEMENT
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import schema

@@ -22,9 +22,8 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import LOG_DIR_LISTS, Reassignment
-from spark_assign.spark.arrow_batches import Row, map_sorted_rows
-from spark_assign.stores.cluster_folders import one_folder
-from spark_assign.stores.locations import file_system, files_below, join
+from spark_assign.spark.dataframes import Row, map_sorted_rows
+from spark_assign.stores.locations import file_system, files_below, join, one_folder
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import PLACEMENT, TOOL_FILES
 

@@ -29,12 +29,9 @@ from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, MAX_REPLICAS, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, run_pass, to_arrow_schema, with_leaders
 from spark_assign.spark.engine import cached
-from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.shell_patterns import matches
-from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.stores.result import Result
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import (

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.spark.partition_leaders import with_leaders
+from spark_assign.spark.dataframes import with_leaders
 from spark_assign.tables.replicas import GROUP_EVENT_ROWS
 
 COUNTS = GROUP_EVENT_ROWS.names[GROUP_EVENT_ROWS.names.index("hosted") : GROUP_EVENT_ROWS.names.index("group_type")]

@@ -22,12 +22,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.fleet import CheckedTables, faulty_rows, raise_faults
 from spark_assign.replicas.kernel import placement_requests as kernel
 from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import map_arrow_batches, union
 from spark_assign.stores.result import Result
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import BROKERS, PLACE_TABLES, PLACEMENTS, REJECTED, REQUESTS

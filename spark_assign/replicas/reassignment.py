@@ -20,7 +20,7 @@ from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.balance_log_dirs import LOG_DIRS
 from spark_assign.replicas.kernel.load_goals import LoadGoals
-from spark_assign.spark.tagged_pass import gather_tables, run_pass, union
+from spark_assign.spark.dataframes import gather_tables, run_pass, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import BALANCE, CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES

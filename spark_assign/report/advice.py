@@ -24,13 +24,13 @@ from spark_assign.report.formatting import (
     group_key,
     group_name,
     more_lines,
+    note_lines,
 )
 from spark_assign.report.listed_groups import (
     collected,
     count_by,
     first_groups_with_steps,
     first_of_each,
-    note_lines,
     num_rows,
     read_rejected_lines,
 )

@@ -14,8 +14,19 @@ from pyspark.sql import functions as F
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report import views
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, in_cluster, number, one_line, ratio
-from spark_assign.report.listed_groups import collected, note_lines, num_rows, only
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    count,
+    group_name,
+    in_cluster,
+    note_lines,
+    number,
+    one_line,
+    ratio,
+)
+from spark_assign.report.listed_groups import collected, num_rows, only
 from spark_assign.report.report_data import MOST_GROUPS
 from spark_assign.report.views import GROUP, Column, View, figure
 from spark_assign.spark.engine import cached, uncached

@@ -15,8 +15,19 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts, views
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, listed, listed_order, number, up_to
-from spark_assign.report.listed_groups import collected, note_lines, num_rows, read_rejected_lines, total_columns
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    count,
+    listed,
+    listed_order,
+    note_lines,
+    number,
+    up_to,
+)
+from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
 from spark_assign.report.report_data import BUCKETS, DRAWN_GROUPS
 from spark_assign.report.section_charts import LineSeries, draw_line_series
 from spark_assign.report.views import Column, View, span

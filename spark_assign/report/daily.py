@@ -44,8 +44,7 @@ from spark_assign.report.formatting import (
 from spark_assign.report.history import DEPLOYS, bucket_seconds, fold_events, heat_maps, partition_time, time_buckets
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
 from spark_assign.report.report_data import MAPPED_GROUPS, MOST_ROWS
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import map_arrow_batches, union
 from spark_assign.tables.groups import GROUP_KEY
 
 OUTAGE, HANG = "outage", "hang"

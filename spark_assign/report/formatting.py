@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from spark_assign.tables.counted_nouns import count as count
+from spark_assign.tables.errors import count as count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -87,6 +90,31 @@ def name_clusters(find: Callable[[], Collection[str]]) -> None:
             several calls are added.
     """
     _CLUSTERS.set((*_CLUSTERS.get(), cache(find)))
+
+
+def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> None:
+    """Omits the cluster from the names that the current context prints, if the tables have only one (`in_cluster`).
+
+    One query reads it when the first name is printed, from the tables with a row per group, member, or broker, if any.
+
+    Args:
+        tables: tables of a fleet or of a result.
+        unless_known: whether to do nothing if the context knows its clusters, of a complete fleet, already.
+    """
+
+    def find() -> set[str]:
+        from pyspark.sql import functions as F
+
+        from spark_assign.spark.dataframes import union
+
+        present = [table for table in tables if table is not None and "cluster" in table.columns]
+        rows = [table.select("cluster") for table in present if "topic" not in table.columns]
+        rows = rows or [table.select("cluster") for table in present]
+        ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
+        return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
+
+    if not (unless_known and clusters_are_named()):
+        name_clusters(find)
 
 
 def with_own_names(run: Callable[P, T]) -> Callable[P, T]:
@@ -268,6 +296,15 @@ def rejected_lines(
         return []
     lines = [f"  {rejected_line(row, name)}" for row in rows[:MAX_REJECTED]]
     return ["", title, *lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
+
+
+def note_lines(rows: Rows, name: Callable[[Row], str] = group_name) -> list[str]:
+    """Returns one line per note of a group, also on whose rules plan it (`rules_note`), each note once."""
+    pairs = [(row, row.get("note")) for row in rows]
+    pairs += [(row, f"planned {rules}") for row in rows if (rules := row.get("rules_note"))]
+    texts = (f"{name(row)}: {note}" for row, note in pairs if note)
+    notes = dict.fromkeys(f"  {visible(text, also=chr(10))}" for text in texts)
+    return ["", "Notes:", *notes] if notes else []
 
 
 def more_lines(num_more: int, table: str) -> list[str]:

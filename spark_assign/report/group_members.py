@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from spark_assign.numeric.partition_slices import compress as compress_partitions
+from spark_assign.numeric.arrays import compress as compress_partitions
 from spark_assign.report.formatting import (
     DASH,
     Row,
@@ -28,7 +28,7 @@ from spark_assign.report.formatting import (
     visible,
 )
 from spark_assign.report.listed_groups import REASONS, collected, group_facts, long_sum, num_rows
-from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.spark.dataframes import compress, expand
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
 

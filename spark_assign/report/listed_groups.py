@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -33,7 +33,6 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import any_true, matches
-from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -97,26 +96,6 @@ def group_facts(row: Row, silent: int = 0) -> str:
     return "; ".join(parts) + "."
 
 
-def rounds_of(row: Row) -> Sequence[str]:
-    """Returns the prefixes of the columns of this round, and of the last round if it differs and is known."""
-    return ("", "final_") if row["withheld"] and row.get("final_max_over_mean") is not None else ("",)
-
-
-def balance_text(row: Row) -> str:
-    """Returns `max_over_mean` of this round, and of the last round if that differs: `2.00 → 1.10`."""
-    rounds = [formatting.ratio(row[f"{prefix}max_over_mean"]) for prefix in rounds_of(row)]
-    return formatting.change(rounds[0], rounds[-1])
-
-
-def note_lines(rows: Rows, name: Callable[[Row], str] = formatting.group_name) -> list[str]:
-    """Returns one line per note of a group, also on whose rules plan it (`rules_note`), each note once."""
-    pairs = [(row, row.get("note")) for row in rows]
-    pairs += [(row, f"planned {rules}") for row in rows if (rules := row.get("rules_note"))]
-    texts = (f"{name(row)}: {note}" for row, note in pairs if note)
-    notes = dict.fromkeys(f"  {formatting.visible(text, also=chr(10))}" for text in texts)
-    return ["", "Notes:", *notes] if notes else []
-
-
 def over_share_column() -> Column:
     """Returns `over_share` as a column of `tables.groups.METRICS`."""
     even = F.ceil(divide(F.col("partitions"), F.col("members")))
@@ -158,27 +137,6 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
     if name is not None:
         listed(name, rows[:limit])
     return rows
-
-
-def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> None:
-    """Omits the cluster from the names that the current context prints, if the tables have only one (`in_cluster`).
-
-    One query reads it when the first name is printed, from the tables with a row per group, member, or broker, if any.
-
-    Args:
-        tables: tables of a fleet or of a result.
-        unless_known: whether to do nothing if the context knows its clusters, of a complete fleet, already.
-    """
-
-    def find() -> set[str]:
-        present = [table for table in tables if table is not None and "cluster" in table.columns]
-        rows = [table.select("cluster") for table in present if "topic" not in table.columns]
-        rows = rows or [table.select("cluster") for table in present]
-        ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
-        return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
-
-    if not (unless_known and formatting.clusters_are_named()):
-        formatting.name_clusters(find)
 
 
 def any_of(groups: Rows) -> Column:

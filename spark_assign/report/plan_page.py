@@ -17,8 +17,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.groups.assignors.release_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.groups.planning import Plan
 from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, by_group, cell, count, group_key, number, ratio, share
@@ -28,7 +28,6 @@ from spark_assign.report.listed_groups import (
     REASONS,
     SUMS,
     any_of,
-    balance_text,
     collected,
     num_rows,
     num_unowned,
@@ -37,7 +36,7 @@ from spark_assign.report.listed_groups import (
     over_share_column,
     worst_first,
 )
-from spark_assign.report.plan_summary import LOADED
+from spark_assign.report.plan_summary import LOADED, balance_text
 from spark_assign.report.report_data import (
     EDGES,
     LISTED_MEMBERS,
@@ -52,7 +51,7 @@ from spark_assign.report.report_data import (
     PlanRows,
 )
 from spark_assign.report.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 

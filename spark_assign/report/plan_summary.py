@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.leader_rules import count_rules, find_rule_source, format_rule_sources
+from spark_assign.groups.assignors.release_rules import count_rules, find_rule_source, format_rule_sources
 from spark_assign.report.formatting import (
     MAX_REJECTED,
     Row,
@@ -24,7 +24,10 @@ from spark_assign.report.formatting import (
     count,
     duration,
     listed,
+    name_clusters_of,
+    note_lines,
     number,
+    ratio,
     rejected_line,
     rejected_lines,
     share,
@@ -34,30 +37,38 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.report.listed_groups import (
     SUMS,
-    balance_text,
     collected,
-    name_clusters_of,
-    note_lines,
     num_rows,
     num_unowned,
     over_share,
-    rounds_of,
     total_columns,
     worst_first,
 )
 from spark_assign.report.views import GROUP, Column, Table, View, figure
-from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.local_parquet import read_rows
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.run_store import StoredRun
+from spark_assign.stores.targets import read_rows
 from spark_assign.tables.groups import GROUP_KEY, METRICS, REJECTED
 
 if TYPE_CHECKING:
     from spark_assign.groups.planning import Plan
 
+
 _SUMMARY_TABLES = {"metrics", "rejected"}
 _RULE_COLUMNS = ("assignor", "leader_client")
 _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
+
+
+def rounds_of(row: Row) -> Sequence[str]:
+    """Returns the prefixes of the columns of this round, and of the last round if it differs and is known."""
+    return ("", "final_") if row["withheld"] and row.get("final_max_over_mean") is not None else ("",)
+
+
+def balance_text(row: Row) -> str:
+    """Returns `max_over_mean` of this round, and of the last round if that differs: `2.00 → 1.10`."""
+    rounds = [ratio(row[f"{prefix}max_over_mean"]) for prefix in rounds_of(row)]
+    return change(rounds[0], rounds[-1])
 
 
 def _per_member(row: Row) -> str:

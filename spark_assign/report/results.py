@@ -19,8 +19,7 @@ from spark_assign.report import (
     unused,
     zones,
 )
-from spark_assign.report.formatting import visible, with_own_names
-from spark_assign.report.listed_groups import name_clusters_of
+from spark_assign.report.formatting import name_clusters_of, visible, with_own_names
 from spark_assign.report.plan_summary import plan_html, plan_text
 from spark_assign.report.views import View
 from spark_assign.tables.simulation import COMPARED_VARIANTS

@@ -10,16 +10,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number, whole
-from spark_assign.report.listed_groups import (
-    any_of,
-    collected,
+from spark_assign.report.formatting import (
+    Row,
+    Rows,
+    count,
+    duration,
+    format_bytes,
+    group_name,
     note_lines,
-    num_rows,
-    read_rejected_lines,
-    sum_of,
-    total_columns,
+    number,
+    whole,
 )
+from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines, sum_of, total_columns
 from spark_assign.report.views import GROUP, Column, View, bars, before_and_after, figure, span
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress

@@ -17,8 +17,7 @@ from pyspark.sql.types import StringType
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.share.kernel import plan_groups as kernel
-from spark_assign.spark.partition_slices import expand
-from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.spark.dataframes import expand, run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables import stored_plan
 from spark_assign.tables.errors import Fault, FleetError

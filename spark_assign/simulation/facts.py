@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.tagged_rows import rows_of_tables
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.kernel.simulation_input import TABLES
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.tagged_pass import gather_tables
+from spark_assign.spark.dataframes import gather_tables
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Rows = Sequence[Mapping[str, Any]]

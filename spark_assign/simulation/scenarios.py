@@ -19,7 +19,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, RESULTS, TRACE, simulate_in_memory
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.simulation import EVENTS

@@ -18,8 +18,7 @@ from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
 from spark_assign.simulation.kernel.simulation_input import VARIANTS
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.spark.engine import cached, uncached
 from spark_assign.stores.result import Result
 from spark_assign.tables import simulation as schemas

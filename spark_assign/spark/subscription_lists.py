@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 

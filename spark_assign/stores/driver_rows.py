@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.stores.local_parquet import append_manifest, manifest_rows
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.run_store import (
     EPOCH,
     Manifest,
@@ -28,7 +27,7 @@ from spark_assign.stores.run_store import (
     replaced_error,
     safe_run_id,
 )
-from spark_assign.stores.targets import remove_attempts
+from spark_assign.stores.targets import append_manifest, manifest_rows, remove_attempts
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ temporary Parquet file.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import itertools
 import os
 import re
@@ -24,32 +22,39 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv as arrow_csv
-from pyarrow import json as arrow_json
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from spark_assign.spark.arrow_schemas import spark_type, to_arrow_type
+from spark_assign.numeric.arrays import IntArray
+from spark_assign.spark.dataframes import spark_type, to_arrow_type, union
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
-from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.file_faults import (
-    MAX_DISPLAYED,
+from spark_assign.stores.local_text import (
+    noun,
+    parse_column,
+    read_csv_file,
+    read_header,
+    read_json_document,
+    read_json_file,
+)
+from spark_assign.stores.locations import (
+    MAX_DEPTH,
     FileFaults,
     UnreadableFileError,
+    for_spark,
+    local_path,
     name_of_path,
     problem_of,
     shortened,
 )
-from spark_assign.stores.local_parquet import MAX_EXPANDED_BYTES, batches, schema_of
-from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
-from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
 _MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
+_MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 << 20
+"""Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -401,6 +406,71 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         raise SourceError(f"{problem}. Write or copy it again") from error
 
 
+def batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a Parquet file, with those of the columns that it has.
+
+    A batch has about `_MAX_BATCH_BYTES` at most, also once its texts aren't in dictionaries any more: a few kilobytes
+    can repeat a long one in each row.
+
+    Raises:
+        ValueError: a row is too large, or text isn't UTF-8.
+    """
+    metadata = parquet.read_metadata(path)
+    leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
+    texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
+    width, is_flat = sum(max(0, each.length) for each in leaves), not any("." in each for each in texts)
+    made = partial(parquet.ParquetFile, path, metadata=metadata, coerce_int96_timestamp_unit="us")
+    plain, packed = made(), made(read_dictionary=texts)
+    names = [name for name in columns if name in plain.schema_arrow.names]
+    for number in range(plain.num_row_groups):  # each has dictionaries of its own
+        group = metadata.row_group(number)
+        most = _MAX_BATCH_BYTES // (1 + width + group.total_byte_size // max(1, group.num_rows))
+        size = max(1, min(_MAX_BATCH_ROWS, most))
+        read = {"batch_size": size, "row_groups": [number], "columns": names}
+        is_short = is_flat and size < group.num_rows and size * _longest(packed, read) <= _MAX_BATCH_BYTES
+        for batch in (plain if is_short else packed).iter_batches(**read):
+            batch.validate(full=True)
+            ends = np.cumsum(sum(map(_row_bytes, batch.columns), np.zeros(len(batch), np.int64)))
+            if np.diff(ends, prepend=0).max(initial=0) > MAX_EXPANDED_BYTES:
+                raise ValueError(f"a row has more than {MAX_EXPANDED_BYTES:,} bytes")
+            cuts = np.flatnonzero(np.diff(ends // _MAX_BATCH_BYTES)) + 1
+            for start, end in itertools.pairwise([0, *cuts.tolist(), len(batch)]):  # a slice would keep all lists
+                yield batch.take(pa.array(range(start, end))) if len(cuts) else batch
+
+
+def _longest(packed: parquet.ParquetFile, read: Mapping[str, Any]) -> int:
+    """Returns the sum of the longest texts in the dictionaries of a row group, which the first batch has."""
+    columns = next(packed.iter_batches(**read)).columns
+    texts = [column.dictionary for column in columns if pa.types.is_dictionary(column.type)]
+    return sum(pc.max(pc.binary_length(each)).as_py() or 0 for each in texts)
+
+
+def _row_bytes(column: pa.Array) -> IntArray:
+    """Returns about how many bytes each row of a column has without dictionaries."""
+    if pa.types.is_dictionary(column.type):
+        lengths = pc.binary_length(column.dictionary)
+        least = pc.mean(lengths).as_py() or 0  # for each row, Arrow allocates as much
+        of_rows = np.asarray(lengths.take(column.indices).fill_null(0), np.int64)
+        return np.maximum(of_rows, int(least))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        before = np.append(0, np.cumsum(_row_bytes(column.values)))
+        return np.diff(before[np.asarray(column.offsets, np.int64)])
+    if pa.types.is_struct(column.type):
+        return sum(map(_row_bytes, column.flatten()), np.zeros(len(column), np.int64))
+    return np.full(len(column), 8)
+
+
+def schema_of(path: str) -> pa.Schema:
+    """Returns the schema of a Parquet file. Spark writes timestamps as INT96, which for Arrow have no time zone."""
+    file = parquet.ParquetFile(path)
+    schema = file.schema_arrow
+    for column in (file.metadata.schema.column(index) for index in range(file.metadata.num_columns)):
+        if column.physical_type == "INT96" and column.path == column.name:
+            at = schema.get_field_index(column.name)
+            schema = schema.set(at, pa.field(column.name, pa.timestamp("us", "UTC")))
+    return schema
+
+
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
@@ -418,373 +488,3 @@ def _type_name(kind: pa.DataType) -> str:
     """Returns the name of a type in Spark, or Arrow's if Spark has none."""
     known = spark_type(kind)
     return str(kind) if known is None else known.simpleString()
-
-
-# --- reads local csv and JSON-lines files in pieces of complete records, and checks every value ---------------
-#
-# Memory is bounded by the size of a piece, not by that of the file. The dialect of csv is RFC 4180 with a header: a
-# quoted field can contain line ends, and quotes inside quotes are doubled. An empty field is null, and `""` is an empty
-# string. Files are UTF-8, with or without a byte order mark.
-
-
-_PIECE_BYTES = 8 * 1024 * 1024
-_HEADER_BYTES = 64 * 1024
-_MAX_RECORD_BYTES = 64 * 1024 * 1024
-"""Maximum size of a row. A larger one is a quote that is never closed, or no file of this format."""
-_MAX_DOCUMENT_BYTES, _MAX_COLUMNS = 256 * 1024 * 1024, 10_000
-"""Maximum size of a JSON document, decompressed, and number of columns of a csv file."""
-_MAX_ARROW_BRACKETS = 200
-"""Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_BOM, _OTHER_ENCODINGS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
-_LINE_END = re.compile(rb"\r\n|\n|\r")
-_AFTER_BRACKET = re.compile(rb"[}\]][ \t]*[^ \t\r\n,}\]]")
-_UTF8 = "Save the file as UTF-8"
-
-
-def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[bytes]:
-    """Yields a file, decompressed, in pieces that end with a record, without a byte order mark.
-
-    Args:
-        path: the file. Its suffix determines the compression.
-        quotes: whether line ends inside quotes don't end a record.
-        size: number of bytes to read at once.
-
-    Raises:
-        UnreadableFileError: the file can't be opened or decompressed, or a record is too large.
-    """
-    suffix = next((each for each in COMPRESSIONS if path.endswith(each)), "")
-    rest, is_first = b"", True
-    try:
-        with pa.input_stream(path, compression=COMPRESSIONS.get(suffix)) as file:
-            while read := file.read(size):
-                data = rest + read
-                if is_first and data.startswith(_OTHER_ENCODINGS):
-                    raise UnreadableFileError("it is UTF-16", _UTF8)
-                data, is_first = data.removeprefix(_BOM) if is_first else data, False
-                size = min(2 * size, max(size, _PIECE_BYTES))  # a record of many pieces takes linear time
-                if end := _end_of_records(data) if quotes else data.rfind(b"\n") + 1:
-                    yield data[:end]
-                rest = data[end:]
-                if len(rest) > _MAX_RECORD_BYTES:
-                    remedy = "Close the quote" if quotes else "Write one JSON object per line"
-                    raise UnreadableFileError(f"a row has more than {_MAX_RECORD_BYTES:,} bytes", remedy)
-    except (OSError, pa.ArrowException) as error:
-        remedy = "Copy or compress it again, or fix its name" if suffix else "Check the file and its permissions"
-        raise UnreadableFileError(problem_of(error), remedy) from error
-    if rest:
-        yield rest
-
-
-def _positions(data: bytes, character: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns the indexes of a character, sorted."""
-    return np.flatnonzero(np.frombuffer(data, np.uint8) == ord(character))
-
-
-def _end_of_records(data: bytes) -> int:
-    """Returns the number of bytes up to the last line end outside of quotes, or 0."""
-    if b'"' not in data:
-        return data.rfind(b"\n") + 1
-    lines = _positions(data, "\n")
-    outside = lines[np.searchsorted(_positions(data, '"'), lines) % 2 == 0]
-    return int(outside[-1]) + 1 if len(outside) else 0
-
-
-# --- csv -----------------------------------------------------------------------------------------------------------
-
-
-def read_header(path: str) -> list[str]:
-    """Returns the names of the columns of a csv file; empty if the file is. Columns without a name are `_c0`, ….
-
-    Raises:
-        UnreadableFileError: there is no header of this dialect, or two columns have the same name, in any case.
-    """
-    try:
-        text = _split_header(next(pieces(path, quotes=True, size=_HEADER_BYTES), b""))[0].decode()
-        if text.count(",") >= _MAX_COLUMNS:
-            raise UnreadableFileError(f"the header has more than {_MAX_COLUMNS:,} columns", "Check whether it is csv")
-        names = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
-    except UnicodeDecodeError:
-        raise UnreadableFileError("the header is not UTF-8", _UTF8) from None
-    except csv.Error as error:
-        remedy = "Write a header with comma-separated names"
-        raise UnreadableFileError(f"the header isn't csv ({error})", remedy) from None
-    names = [name or f"_c{index}" for index, name in enumerate(names)]
-    seen: set[str] = set()
-    for name in names:
-        if name.lower() in seen:
-            raise UnreadableFileError(f"the header has the column {name} twice", "Remove or rename one of them")
-        seen.add(name.lower())
-    return names
-
-
-def _split_header(data: bytes) -> tuple[bytes, bytes]:
-    """Returns the first record of csv data, without line ends, and what follows its line end."""
-    data = data.lstrip(b"\r\n")
-    start = quotes = 0
-    for match in _LINE_END.finditer(data):
-        quotes += data.count(b'"', start, match.start())
-        start = match.end()
-        if quotes % 2 == 0:
-            return data[: match.start()], data[start:]
-    return data, b""
-
-
-def read_csv_file(
-    table: str, path: str, names: Sequence[str], schema: StructType, faults: FileFaults
-) -> Iterator[pa.Table]:
-    """Yields the rows of a csv file with these columns, with the types of the schema. Other columns are strings.
-
-    Values that don't parse are added to the faults.
-
-    Raises:
-        UnreadableFileError: see `pieces`.
-    """
-    types = {field.name: field.dataType for field in schema.fields}
-    num_rows, is_first = 0, True
-    for piece in pieces(path, quotes=True):
-        records, is_first = _split_header(piece)[1] if is_first else piece, False
-        if not records.strip(b"\r\n"):
-            continue
-        if (position := _misplaced_quote(records)) is not None:
-            before = _LINE_END.split(records[:position])
-            record = before[-1] + _LINE_END.split(records[position:], maxsplit=1)[0]
-            problem = f"{table}: a quote that isn't closed, or isn't doubled (\"\"), or is in a field without quotes"
-            faults.add_value(table, problem, path, _shown(record), num_rows + len(before))
-            return
-        rows = _CsvRows.parse(table, path, names, records, num_rows, faults)
-        yield pa.table({name: rows.typed(name, types.get(name, StringType())) for name in names})
-        num_rows += rows.values.num_rows + len(rows.skipped)
-        if faults.is_full(table):
-            return
-
-
-def _misplaced_quote(data: bytes) -> int | None:
-    """Returns the index of the first quote that the dialect doesn't allow, or None.
-
-    Quotes alternately open and close. One that opens follows a comma or line end, or the quote before it (`""`). One
-    that closes precedes a comma or line end, or the next quote.
-    """
-    quotes = _positions(data, '"')
-    if not len(quotes):
-        return None
-    is_end = np.isin(np.frombuffer(b"\n" + data + b"\n", np.uint8), np.frombuffer(b",\r\n", np.uint8))
-    is_next = quotes[1:] == quotes[:-1] + 1  # of each quote but the last: whether the next one follows at once
-    opens = np.arange(len(quotes)) % 2 == 0
-    is_right = np.where(
-        opens, is_end[quotes] | np.append(False, is_next), is_end[quotes + 2] | np.append(is_next, False)
-    )
-    is_right[-1] &= not opens[-1]
-    return None if is_right.all() else int(quotes[np.argmin(is_right)])
-
-
-@dataclass(frozen=True)
-class _CsvRows:
-    """Rows of a csv file, as columns of bytes."""
-
-    table: str
-    path: str
-    values: pa.Table
-    num_before: int
-    """Number of rows of the file before these."""
-    skipped: Sequence[int]
-    """Numbers of the rows that don't have all fields, from 1, sorted."""
-    faults: FileFaults
-
-    @classmethod
-    def parse(
-        cls, table: str, path: str, names: Sequence[str], records: bytes, num_before: int, faults: FileFaults
-    ) -> _CsvRows:
-        """Returns the rows of complete records. Rows that don't have all fields are faults."""
-        skipped: list[int] = []
-
-        def skip(row: arrow_csv.InvalidRow) -> str:
-            skipped.append(row.number)
-            if row.text.strip() and len(skipped) <= MAX_DISPLAYED + 1:
-                problem = f"{table}: the row does not have {len(names)} fields"
-                faults.add_value(table, problem, path, row.text, num_before + row.number)
-            return "skip"
-
-        handler = skip if _is_utf8(records) else None  # it gets text
-        try:
-            values = arrow_csv.read_csv(
-                pa.BufferReader(records),
-                read_options=arrow_csv.ReadOptions(
-                    column_names=list(names), use_threads=False, block_size=len(records) + 1
-                ),
-                parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
-                convert_options=arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.binary()),
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=False,
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            row = num_before + int(str(error).partition("Row #")[2].partition(":")[0] or 0)
-            problem = f"row {row:,} does not have {len(names)} fields, and isn't UTF-8"
-            raise UnreadableFileError(problem, _UTF8) from error
-        return cls(table, path, values.combine_chunks(), num_before, skipped, faults)
-
-    def typed(self, name: str, kind: DataType) -> pa.Array:
-        """Returns a column with its type. Values that don't parse are faults, and null."""
-        column = self.values[name]
-        values = column.chunk(0) if column.num_chunks else pa.array([], pa.binary())
-        try:
-            texts = values.cast(pa.string())
-        except pa.ArrowInvalid:
-            is_text = [_is_utf8(value) for value in values.to_pylist()]
-            for row in np.flatnonzero(~np.array(is_text))[: MAX_DISPLAYED + 1]:
-                self._add(f'{self.table}.{name}: "{shortened(_shown(values[row].as_py()))}" is not UTF-8. {_UTF8}', row)
-            texts = pc.if_else(pa.array(is_text), values, None).cast(pa.string())
-        parsed, is_bad = parse_column(texts, kind)
-        if is_bad is not None:
-            bad = np.flatnonzero(is_bad.fill_null(False).to_numpy(zero_copy_only=False))
-            for row in bad[: MAX_DISPLAYED + 1]:
-                self._add(f'{self.table}.{name}: "{shortened(texts[row].as_py())}" is not {noun(kind)}', row)
-        return parsed
-
-    def _add(self, problem: str, row: int) -> None:
-        """Adds a fault of a row by its index."""
-        number = int(row) + 1
-        for each in self.skipped:
-            number += each <= number
-        record = ", ".join(f"{name}={_shown(self.values[name][row].as_py())}" for name in self.values.column_names)
-        self.faults.add_value(self.table, problem, self.path, record, self.num_before + number)
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        return value is None or value.decode() is not None
-    except UnicodeDecodeError:
-        return False
-
-
-def _shown(value: bytes | None) -> str:
-    """Returns bytes as text for a message."""
-    return (value or b"").decode(errors="backslashreplace")
-
-
-# --- JSON ----------------------------------------------------------------------------------------------------------
-
-
-def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults) -> Iterator[pa.Table]:
-    """Yields the rows of a file of JSON lines. Fields that the schema doesn't have are ignored.
-
-    Values that don't parse are added to the faults.
-
-    Raises:
-        UnreadableFileError: see `pieces`.
-    """
-    arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
-    num_rows = 0
-    for piece in pieces(path, quotes=False):
-        lines = piece.splitlines() if b"\r" in piece else piece.split(b"\n")
-        records = [line for line in lines if line.strip()]
-        rows = _parse_plain_json(piece, records, schema, arrow_schema)
-        if rows is None:
-            values = []
-            for number, record in enumerate(records, start=num_rows + 1):
-                try:
-                    values.append(_json_row(table, record, schema))
-                except ValueError as error:
-                    faults.add_value(table, str(error), path, _shown(record), number)
-                    if faults.is_full(table):
-                        return
-            rows = _rows_of(values, arrow_schema)
-        num_rows += len(records)
-        yield rows
-
-
-def read_json_document(table: str, path: str, schema: StructType, faults: FileFaults) -> Iterator[pa.Table]:
-    """Yields the rows of a file that is one JSON object, or an array of objects. Values that don't parse are faults.
-
-    Raises:
-        UnreadableFileError: see `pieces`.
-    """
-    text = b""
-    for piece in pieces(path, quotes=False):
-        text += piece
-        if len(text) > _MAX_DOCUMENT_BYTES:
-            remedy = "Write one JSON object per line"
-            raise UnreadableFileError(f"a document has more than {_MAX_DOCUMENT_BYTES:,} bytes", remedy)
-    try:
-        document = parse_json(text.decode())
-        values = [_fields_of(table, row, schema) for row in (document if isinstance(document, list) else [document])]
-    except UnicodeDecodeError:
-        faults.add_file(table, path, "it is not UTF-8", _UTF8)
-    except RecursionError:
-        faults.add_file(table, path, "it is nested too deeply", "Write a JSON object, or an array of objects")
-    except _FieldError as error:
-        faults.add_value(table, str(error), path, _shown(text), 1)
-    except ValueError as error:
-        faults.add_file(table, path, f"it isn't JSON ({error})", "Write a JSON object, or an array of objects")
-    else:
-        arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
-        yield _rows_of(values, arrow_schema)
-
-
-def _parse_plain_json(
-    piece: bytes, records: Sequence[bytes], schema: StructType, arrow_schema: pa.Schema
-) -> pa.Table | None:
-    """Returns the rows of JSON lines, parsed by Arrow, or None if another parser must decide about a value.
-
-    Arrow's parser crashes on a record that isn't an object, and it accepts several records in a line.
-    """
-    if any(isinstance(field.dataType, TimestampType | BinaryType) for field in schema.fields):
-        return None  # Arrow has other rules for them
-    if _AFTER_BRACKET.search(piece) or not all(
-        record.startswith(b"{") and record.count(b"[") + record.count(b"{") < _MAX_ARROW_BRACKETS for record in records
-    ):
-        return None
-    try:
-        piece.decode()
-        rows = arrow_json.read_json(
-            pa.BufferReader(piece),
-            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(piece) + 1),
-            parse_options=arrow_json.ParseOptions(explicit_schema=arrow_schema, unexpected_field_behavior="ignore"),
-        )
-    except (pa.ArrowException, ValueError):
-        return None
-    return rows.select(arrow_schema.names) if rows.num_rows == len(records) else None
-
-
-class _FieldError(ValueError):
-    """A JSON value that has another type than its column."""
-
-
-def _json_row(table: str, record: bytes, schema: StructType) -> dict[str, Any]:
-    """Returns the fields of a JSON line. Raises ValueError with the problem."""
-    try:
-        value = parse_json(record.decode())
-    except UnicodeDecodeError:
-        raise ValueError(f"{table}: the row is not UTF-8. {_UTF8}") from None
-    except RecursionError:
-        raise ValueError(f"{table}: the row is nested too deeply. Write one JSON object per line") from None
-    except ValueError:
-        value = [] if record.lstrip().startswith(b"[") else None
-    return _fields_of(table, value, schema)
-
-
-def _fields_of(table: str, value: Any, schema: StructType) -> dict[str, Any]:
-    """Returns the fields of a JSON object. Raises _FieldError with the problem."""
-    if not isinstance(value, dict):
-        hint = ". Write one object per line, without an array around them" if isinstance(value, list) else ""
-        raise _FieldError(f"{table}: not a json object{hint}")
-    fields = {}
-    for column in schema.fields:
-        found = value.get(column.name)
-        if column.name in value.repeated:  # type: ignore[attr-defined]
-            raise _FieldError(f"{table}.{column.name}: the row has it more than once. Leave one")
-        try:
-            fields[column.name] = json_value(found, column.dataType)
-        except UnicodeEncodeError:
-            raise _FieldError(f"{table}.{column.name}: half of a surrogate pair isn't a character. {_UTF8}") from None
-        except (ValueError, RecursionError):
-            shown = shortened(json_text(found))
-            raise _FieldError(f"{table}.{column.name}: {shown} is not {noun(column.dataType)}") from None
-    return fields
-
-
-def _rows_of(values: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(values, schema)

@@ -1,4 +1,4 @@
-"""Distinguishes the locations of tables: a folder of any file system, or a catalog prefix.
+"""Locations of tables: a folder of any file system, or a catalog prefix; and the files in the folder of a fleet.
 
 A *location* is what a user writes: `./fleet`, `/data/fleet`, and `s3a://bucket/fleet` are folders; `main.kafka` and
 `kafka` are catalog prefixes. Spark opens both. This module only distinguishes them, so that it works if the driver
@@ -7,16 +7,23 @@ can't access the files (Spark Connect, an object store).
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import time
-from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, quote, unquote, urlparse, urlsplit
 
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, in_one_line, reason
 
 if TYPE_CHECKING:
     from pyarrow import fs
+    from pyspark.sql.types import StructType
+
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 MAX_DEPTH = 16
@@ -136,3 +143,206 @@ def split_run_id(text: str) -> tuple[str, str | None]:
 def time_as_run_id() -> str:
     """Returns the run_id of an unnamed run: the current time in UTC, so that names sort by time."""
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+# --- the layout of a fleet of many clusters in one folder ----------------------------------------------------------
+#
+# `FLEET/cluster=NAME/taken=TIME/`, one folder per cluster. Each snapshot is written to a new `taken=…` folder beside
+# the previous one, gets its name by one rename when it is complete, and then removes the folders that are older than
+# the previous one. Hence a killed snapshot leaves the previous one intact, several can be written at once, and the
+# last one that finished counts. Tables of Connect clusters are in `connect_cluster=NAME` in the same way. Files that
+# belong to no cluster, such as the events of a simulation, can be beside the folders of the clusters.
+#
+# Files directly in `FLEET/cluster=NAME` count until there is a `taken=…` folder. A folder that directly contains the
+# files is a fleet too: one that was made by hand, or the snapshot of one cluster.
+
+
+KEYS = ("cluster", "connect_cluster")
+"""The columns that name the cluster of a row, one of them in every table. The folders have the same names."""
+
+SUMMARY = "snapshot.json"
+"""The summary file of a snapshot. A snapshot without it is incomplete."""
+
+TAKEN = "taken="
+"""The prefix of the name of a snapshot's folder."""
+
+_MAX_NAME_LENGTH, _MAX_SUMMARY_BYTES = 200, 64 << 20
+
+
+def key_of(schema: StructType) -> str:
+    """Returns the column of KEYS that a table has. Tables without one belong to Kafka clusters."""
+    return KEYS[1] if KEYS[1] in schema.names else KEYS[0]
+
+
+def folder_name(key: str, cluster: str) -> str:
+    """Returns the folder name of a cluster: `cluster=NAME`, with `%XX` for all characters but letters, digits, and
+    `_.-~`.
+
+    A name that is too long for a file system is cut and ends with a part of its hash.
+    """
+    return f"{key}={_encoded(cluster)}"
+
+
+def one_folder(cluster: str, safe: str = "") -> str:
+    """Returns the name of a cluster's folder without the prefix `cluster=`; `.` and `..` are encoded, too. Characters
+    in `safe` aren't."""
+    name = _encoded(cluster, safe)
+    return name.replace(".", "%2E") if name in (".", "..") else name
+
+
+def _encoded(cluster: str, safe: str = "") -> str:
+    name = quote(cluster, safe=safe)
+    if len(name) > _MAX_NAME_LENGTH:
+        name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
+    return name
+
+
+def is_cluster(name: str) -> bool:
+    """Checks whether a folder of this name contains a cluster of a fleet."""
+    key, equals, _ = name.partition("=")
+    return bool(equals) and key in KEYS
+
+
+def name_of(uri: str) -> str:
+    """Returns the name of a file for messages: its name, preceded by the folder of its cluster if it is in one."""
+    *folders, name = urlparse(uri).path.split("/")
+    cluster_path = next((folders[index:] for index, folder in enumerate(folders) if is_cluster(folder)), [])
+    return "/".join([*map(unquote, cluster_path), unquote(name)])
+
+
+def read_summary(file: str) -> Any:
+    """Returns the content of a summary; None if it isn't JSON, is too large, or has half of a surrogate pair.
+
+    Raises OSError.
+    """
+    with open(file, "rb") as opened:
+        text = opened.read(_MAX_SUMMARY_BYTES + 1)
+    with suppress(ValueError, RecursionError):
+        content = json.loads(text.decode()) if len(text) <= _MAX_SUMMARY_BYTES else None
+        json.dumps(content, ensure_ascii=False).encode()
+        return content
+    return None
+
+
+def newest(names: Sequence[str]) -> str:
+    """Returns the prefix of the tables of the newest complete snapshot (`taken=…/`), or "" if there is none.
+
+    `names` are file names relative to the folder of a cluster.
+    """
+    complete = [
+        folder
+        for folder, slash, file in (name.partition("/") for name in names)
+        if slash and folder.startswith(TAKEN) and file == SUMMARY
+    ]
+    return f"{max(complete)}/" if complete else ""
+
+
+def split_by_cluster(names: Sequence[str], key: str) -> dict[str, list[str]]:
+    """Returns the files of a fleet's folder, grouped by the folder of each cluster's tables.
+
+    Args:
+        names: file names relative to the folder.
+        key: one of KEYS.
+
+    Returns:
+        the file names by prefix (`cluster=prod/taken=…/`), relative to the prefix; only "" if there are no folders of
+            clusters.
+    """
+    files_by_folder: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        folder, slash, file = name.partition("/")
+        if slash and folder.startswith(f"{key}="):
+            files_by_folder[f"{folder}/"].append(file)
+    files_by_prefix: dict[str, list[str]] = {}
+    for prefix, cluster_files in (files_by_folder or {"": list(names)}).items():
+        taken = newest(cluster_files)
+        files_by_prefix[prefix + taken] = [name.removeprefix(taken) for name in cluster_files if name.startswith(taken)]
+    return dict(sorted(files_by_prefix.items()))
+
+
+# --- what is wrong with the files of tables, so that one error names all of it -------------------------------------
+
+
+MAX_DISPLAYED = 5
+"""Number of faults of a table that a message displays."""
+MAX_RECORD_CHARACTERS = 500
+
+
+class FileFaults:
+    """The faults of tables that are read from files."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[tuple[str, int, str]]] = {}
+        self._has_values = False
+
+    def add_value(self, table: str, problem: str, path: str, record: str, row: int) -> None:
+        """Adds a value or row that doesn't parse.
+
+        Args:
+            table: the table.
+            problem: names the table, the column, and the value.
+            path: the file.
+            record: the row, as text.
+            row: its number; the first row after a header has number 1.
+        """
+        self._has_values = True
+        line = f"{problem}, in {name_of_path(path)}: {shortened(record, MAX_RECORD_CHARACTERS)} (row {row:,})"
+        self._add(table, path, row, line)
+
+    def add_file(self, table: str, path: str, problem: str, remedy: str) -> None:
+        """Adds a file that can't be read at all."""
+        line = f"{table}: file://{path} cannot be read: {problem}. {remedy}"
+        self._add(table, path, 0, line)
+
+    def add_same_names(self, table: str, paths: Mapping[str, str]) -> None:
+        """Adds files with a column that differs from another one only in case, which engines ignore. `paths`: a file by
+        column."""
+        first: dict[str, str] = {}
+        for name, path in paths.items():
+            if (other := first.setdefault(name.lower(), name)) != name:
+                self.add_file(table, path, f"the column {name} is also called {other}", "Remove or rename one of them")
+
+    def _add(self, table: str, path: str, row: int, line: str) -> None:
+        self._lines.setdefault(table, []).append((path, row, in_one_line(line)))
+
+    def is_full(self, table: str) -> bool:
+        """Checks whether the faults of a table suffice for the message."""
+        return len(self._lines.get(table, ())) > MAX_DISPLAYED
+
+    def has(self, table: str) -> bool:
+        """Checks whether a table has a fault."""
+        return table in self._lines
+
+    def verify(self) -> None:
+        """Raises SourceError if there is a fault. The message displays the first few of each table."""
+        if not self._lines:
+            return
+        shown = [line for lines in self._lines.values() for *_, line in sorted(lines)[:MAX_DISPLAYED]]
+        more = ["… and more"] if any(len(lines) > MAX_DISPLAYED for lines in self._lines.values()) else []
+        title = "values that do not parse" if self._has_values else "files that cannot be read"
+        raise SourceError(f"{title}:\n" + "\n".join(f"  - {line}" for line in [*shown, *more]))
+
+
+def shortened(text: str, limit: int = 100) -> str:
+    """Returns at most `limit` characters of a value, with `…` if it has more."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def name_of_path(path: str) -> str:
+    """Returns the name of a local file for messages."""
+    return name_of(quote(path, safe="/="))
+
+
+def problem_of(error: Exception) -> str:
+    """Returns why a file can't be opened or decoded, in a few words that start with a small letter."""
+    number = getattr(error, "errno", None)
+    problem: str = os.strerror(number) if number else reason(error).rstrip(".")
+    return problem[:1].lower() + problem[1:]
+
+
+class UnreadableFileError(Exception):
+    """A file can't be read: the problem, and the remedy."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.problem, self.remedy = problem, remedy

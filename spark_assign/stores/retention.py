@@ -21,10 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.stores.local_parquet import MAX_MANIFEST_BYTES, too_large
 from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.stores.run_store import unreadable_manifest
-from spark_assign.stores.targets import CatalogTarget
+from spark_assign.stores.targets import MAX_MANIFEST_BYTES, CatalogTarget, too_large
 from spark_assign.tables.errors import SourceError, reason
 
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")

@@ -10,7 +10,7 @@ written last, names it. Hence:
 Of the finished attempts of a run_id, the one that started last is the run, and it removes those that started before
 it. Both follow one order, so if two attempts race, the run is complete at any time, whichever finishes first. Spark
 writes and reads the tables, so any file system and Spark Connect work. In a local folder, the manifest and counts need
-no Spark (`local_parquet`). Removal of replaced tables is best effort, and failures are logged.
+no Spark (`stores.targets`). Removal of replaced tables is best effort, and failures are logged.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.engine import refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
-from spark_assign.stores import local_parquet
 from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path
-from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
+from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, count_rows, has_no_null, local_folder
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
-from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
+from spark_assign.tables.stored_plan import KINDS, TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -199,7 +198,7 @@ def write_run(
     )
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
-    if format == "csv" and (options or local_parquet.local_folder(output) is None):
+    if format == "csv" and (options or local_folder(output) is None):
         require_spark(spark, f"--output-option {', '.join(options)} for csv" if options else f"Csv in {output}")
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
@@ -317,7 +316,7 @@ def checked(name: str, table: DataFrame, schema: StructType) -> DataFrame:
 def _checked(run: StoredRun, name: str, schema: StructType) -> DataFrame:
     """Returns `checked` of a table, but without a check in each query if the footers of its files show no null."""
     required = [field.name for field in schema if not field.nullable]
-    if name != "assignment_slices" and name in run.folders and local_parquet.has_no_null(run.folders[name], required):
+    if name != "assignment_slices" and name in run.folders and has_no_null(run.folders[name], required):
         return run.tables[name]
     return checked(name, run.tables[name], schema)
 
@@ -364,7 +363,7 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
     for name, folder in _local_folders(target, names, attempt).items():
         are_files, written = [file.is_file() for file in folder.glob("[!._]*")], manifest.rows[name]
-        count = local_parquet.count_rows(folder) if all(are_files) else 0
+        count = count_rows(folder) if all(are_files) else 0
         if count != written and (count is not None or (written and not are_files)):
             raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
     try:
@@ -496,7 +495,7 @@ def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: 
     """Returns the number of rows of each table: from the footers of local Parquet files, and for all other tables in
     one query.
     """
-    num_rows = {name: local_parquet.count_rows(path) for name, path in _local_folders(target, names, attempt).items()}
+    num_rows = {name: count_rows(path) for name, path in _local_folders(target, names, attempt).items()}
     counts = {name: count for name, count in num_rows.items() if count is not None}
     if uncounted := [name for name in names if name not in counts]:
         tables = [target.read(name, attempt).select(F.lit(name).alias("of")) for name in uncounted]
@@ -539,6 +538,11 @@ def manifest_content(
         "tables": tables,
         "versions": versions,
     }
+
+
+def num_rows_of_kinds(rows: Mapping[str, int], table: str) -> int:
+    """Returns the number of rows of a table, such as `rejected`, summed over the kinds that a run has."""
+    return sum(rows.get(f"{prefix}{table}", 0) for prefix in KINDS)
 
 
 # --- checks that no group of a stored plan was seen by two tasks ----------------------------------------------

@@ -10,7 +10,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,18 +19,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
+from pyarrow import parquet
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, StructType
 
-from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.arrow_schemas import to_arrow_type
+from spark_assign.spark.dataframes import dataframe_of_rows, to_arrow_type
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
-from spark_assign.stores import local_parquet
-from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import LocalFile, parquet_pieces, read_stored, read_text
-from spark_assign.stores.locations import file_system, join, local_path
+from spark_assign.stores.locations import FileFaults, file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import MANIFEST
@@ -71,7 +69,7 @@ class FolderTarget(Target):
         settings = {**(CSV_WRITE if attempt.format == "csv" else {}), **attempt.options}
         for name in self._json_columns(table, attempt.format):
             frame = frame.withColumn(name, F.to_json(name))
-        folder = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        folder = local_folder(self._path(table, attempt.run_id, attempt.id))
         has_doubles = any(isinstance(each.dataType, DoubleType) for each in self.schemas[table])
         is_text = attempt.format == "csv" or (attempt.format == "json" and has_doubles and not attempt.options)
         if is_text and is_embedded(self.spark) and folder is not None:
@@ -82,7 +80,7 @@ class FolderTarget(Target):
             location_for(self.spark, path, attempt.format)
         )
         if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
-            local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
+            write_empty(folder, frame.schema, attempt.format or "parquet")
 
     def read(self, table: str, attempt: Attempt, *, own: bool = False) -> DataFrame:
         """Returns one table of one attempt; `own`: this process writes it, and checks later that it is still there."""
@@ -111,7 +109,7 @@ class FolderTarget(Target):
             SourceError: a file can't be read.
         """
         kind = attempt.format or "parquet"
-        local = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        local = local_folder(self._path(table, attempt.run_id, attempt.id))
         if local is None or not shares_files(self.spark) or kind not in ("parquet", "csv", "json") or attempt.options:
             return None
         if kind == "parquet":
@@ -123,7 +121,7 @@ class FolderTarget(Target):
 
     def is_there(self, table: str, attempt: Attempt) -> bool:
         """Checks whether the table of an attempt still exists. Spark notices by itself if files are gone."""
-        folder = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        folder = local_folder(self._path(table, attempt.run_id, attempt.id))
         return not is_embedded(self.spark) or folder is None or folder.is_dir()
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
@@ -132,7 +130,7 @@ class FolderTarget(Target):
         The name of an attempt is unique. A local folder of that name is therefore the one that Spark wrote, wherever
         Spark runs.
         """
-        folder = local_parquet.local_folder(self._path(table, run_id, attempt))
+        folder = local_folder(self._path(table, run_id, attempt))
         return folder if folder is not None and folder.is_dir() else None
 
     def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
@@ -142,19 +140,19 @@ class FolderTarget(Target):
             row: the row of the manifest.
             seen: a table that the attempt has written.
         """
-        folder = local_parquet.local_folder(self.output)
+        folder = local_folder(self.output)
         if folder is not None and self.here(seen, row["run_id"], row["attempt"]):
-            local_parquet.append_manifest(folder, row)
+            append_manifest(folder, row)
             return
         frame = one_row(self.spark, row)
         frame.write.mode("append").options(**_TIME).json(join(self.output, "manifest"))
 
     def manifest_rows(self) -> list[dict[str, Any]] | None:
         """Returns all rows of the manifest, read without Spark, or None if that isn't possible."""
-        folder = local_parquet.local_folder(self.output)
+        folder = local_folder(self.output)
         if folder is None or not shares_files(self.spark) or not (folder / "manifest").is_dir():
             return None
-        return local_parquet.manifest_rows(folder)
+        return manifest_rows(folder)
 
     def manifest(self) -> DataFrame | None:
         """Returns all rows of the manifest, or None if nothing has been written yet."""
@@ -349,3 +347,108 @@ class CatalogTarget(Target):
                 if other_attempt < attempt if older else other_attempt == attempt:
                     partition = f"run_id = '{run_id}', attempt = '{other_attempt}'"
                     self.spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({partition})")
+
+
+# --- what needs no Spark if the folder is local: the manifest and the footers of Parquet files ---------------------
+#
+# A Spark job for one line of JSON costs more than the line. The files are the same as Spark's.
+
+
+MAX_MANIFEST_BYTES = 64 << 20
+"""Maximum size of a file of the manifest. A run has one, of some kilobytes."""
+
+
+def local_folder(location: str) -> Path | None:
+    """Returns a folder as a local path, or None if only Spark can access it. Mounted volumes have their own rules."""
+    local = None if location.startswith("/Volumes/") else local_path(location)
+    return None if local is None else Path(local)
+
+
+def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
+    """Appends a row (columns: `tables.groups.MANIFEST`) as one file that appears by one rename."""
+    manifest = folder / "manifest"
+    manifest.mkdir(parents=True, exist_ok=True)
+    finished = row["finished_at"].isoformat(timespec="microseconds")
+    line = json.dumps({**row, "finished_at": finished}, separators=(",", ":"))
+    # Spark ignores files whose names start with a dot. The rename makes the attempt the current run.
+    temporary = manifest / f".{row['attempt']}.json"
+    temporary.write_text(f"{line}\n", encoding="utf-8")
+    temporary.replace(manifest / f"{row['attempt']}.json")
+
+
+def too_large(file: Any) -> SourceError:
+    """Returns the error for a file of the manifest that no job has written."""
+    return SourceError(f"{file} has more than {MAX_MANIFEST_BYTES:,} bytes. Remove it, and store the run again")
+
+
+def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
+    """Returns all rows of the manifest, or None if it contains files that only Spark can read. Raises SourceError."""
+    files = [file for file in (folder / "manifest").glob("*") if file.name[0] not in "._"]
+    if not all(file.suffix == ".json" and file.is_file() for file in files):
+        return None
+    try:
+        if large := next((file for file in files if file.stat().st_size > MAX_MANIFEST_BYTES), None):
+            raise too_large(large)
+        rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        found = [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+        names = [row[name] for row in found for name in ("run_id", "attempt", "content")]
+        is_valid = all(isinstance(name, str) for name in names) and all(row["finished_at"].tzinfo for row in found)
+        return found if is_valid else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write_empty(table: Path, schema: StructType, format: str) -> None:
+    """Writes a table without rows: a file that has its columns, as far as the format has them."""
+    from spark_assign.spark.dataframes import to_arrow_schema
+
+    table.mkdir(parents=True, exist_ok=True)
+    if format == "parquet":
+        parquet.write_table(to_arrow_schema(schema).empty_table(), table / "part-0.parquet")
+    else:
+        (table / f"part-0.{format}").touch()
+
+
+def count_rows(table: Path) -> int | None:
+    """Returns the number of rows of a table from its Parquet footers, or None if pyarrow can't read them."""
+    try:
+        return sum(int(parquet.read_metadata(file).num_rows) for file in _parquet_files(table))
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def has_no_null(table: Path, columns: Collection[str]) -> bool:
+    """Checks whether the Parquet footers of a table show that columns, also of lists, have no null."""
+    try:
+        for footer in map(parquet.read_metadata, _parquet_files(table)):
+            for group in map(footer.row_group, range(footer.num_row_groups)):
+                chunks = [group.column(index) for index in range(group.num_columns)]
+                chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in columns]
+                facts = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
+                complete = [each for each in facts if each.has_null_count and not each.null_count]
+                if len(complete) < len(columns) or len(complete) < len(chunks):
+                    return False
+    except (OSError, pa.ArrowException):
+        return False
+    return True
+
+
+def read_rows(table: Path, columns: Sequence[str]) -> list[dict[str, Any]] | None:
+    """Returns the rows of a small table of Parquet files, or None if pyarrow can't read them."""
+    try:
+        tables = [parquet.ParquetFile(file).read(columns=list(columns)) for file in _parquet_files(table)]
+    except (OSError, pa.ArrowException):
+        return None
+    return [row for batch in tables for row in batch.to_pylist()]
+
+
+def _parquet_files(table: Path) -> list[Path]:
+    """Returns the files that Spark would read. Spark handles a table without files.
+
+    Raises:
+        OSError: there is no file, or something else, such as a pipe, of which a reader would wait for the footer.
+    """
+    files = [file for file in sorted(table.iterdir()) if file.name[0] not in "._"]
+    if not files or not all(map(Path.is_file, files)):
+        raise FileNotFoundError(f"no file in {table}")
+    return files

@@ -24,8 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_assign.streams.topology import read_topology
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.reader import WireError

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel.plan_groups import METRICS, REJECTED
 from spark_assign.streams.plan import plan_streams

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.result import Result
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import STORED_DRIFT_TABLES, STREAMS

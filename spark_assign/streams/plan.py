@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import racks_of_brokers
-from spark_assign.spark.tagged_pass import Kernel, gather_tables, run_pass
+from spark_assign.spark.dataframes import Kernel, gather_tables, run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import followed_rounds
 from spark_assign.streams.kernel import plan_groups as kernel

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from spark_assign.fleet import FleetTables
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulate_groups import events_by_group
-from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.spark.dataframes import run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import simulate_applications as kernel
 from spark_assign.streams.plan import gather_facts

@@ -1,4 +1,4 @@
-"""Exceptions of spark_assign.
+"""Exceptions of spark_assign, and the words of messages.
 
 A fault of one group isn't an exception, but a row of `Plan.rejected`. These exceptions are for input that can't be
 planned at all.
@@ -125,3 +125,19 @@ def reason(error: BaseException) -> str:
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # an exception of Java
         return lines[1].removeprefix(": ")
     return lines[0]
+
+
+# --- counts with their nouns and verbs, the same in every text -----------------------------------------------------
+
+
+def count(value: int | None, noun: str, one: str = "", many: str = "") -> str:
+    """Returns a count with its noun, and optionally a verb: `1 group`, `2,000 groups`, `1 partition has`.
+
+    Args:
+        value: the count; None if it isn't known, as in a damaged stored run.
+        noun: the noun in the singular; an `s` makes its plural.
+        one, many: the verb that follows, for one and for any other number.
+    """
+    number = "an unknown number of" if value is None else f"{value:,}"
+    words = f"{number} {noun} {one}" if value == 1 else f"{number} {noun}s {many}"
+    return words.rstrip()

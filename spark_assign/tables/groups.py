@@ -232,7 +232,7 @@ METRICS = schema(
 - `load`: messages/s written to the assigned partitions. `max_load_per_member`, `load_max_over_mean`: as for partitions.
   `load_unknown`: assigned partitions without a known rate, counted as 0. Null if `loads` has no row of the group.
 - `drain_seconds`: time until the slowest member has read its lag; infinite if messages are written as fast as the
-  member reads, null if its speed is unknown (`groups.kernel.group_metrics.member_capacity`).
+  member reads, null if its speed is unknown (`groups.kernel.member_loads.member_capacity`).
 - `load_bound_status`: only for `weighted-sticky`. `held`: no member exceeds the bound. `hot-partition`: only members
   with a single partition exceed it. `relaxed`: no assignment within the bound was found, so the smallest feasible bound
   applies. `over-capacity`: more is written than all members can handle.

@@ -45,8 +45,3 @@ TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()
 def tables_of_kind(prefix: str, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
     """Returns the tables of a kind of groups, without the prefix of their names."""
     return {name.removeprefix(prefix): table for name, table in tables.items() if name.startswith(prefix)}
-
-
-def num_rows_of_kinds(rows: Mapping[str, int], table: str) -> int:
-    """Returns the number of rows of a table, such as `rejected`, summed over the kinds that a run has."""
-    return sum(rows.get(f"{prefix}{table}", 0) for prefix in KINDS)

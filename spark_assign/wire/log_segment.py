@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, IntArray
 
 CUT_OFF, CORRUPT, UNKNOWN_FORMAT = "cut-off", "corrupt", "unknown-format"
 NO_HEADER = "bytes aren't a header"

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, IntArray
 from spark_assign.wire.log_segment import APPEND_TIME, CODEC, Batch, BatchColumns, Bytes
 from spark_assign.wire.reader import WireError
 

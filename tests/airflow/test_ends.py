@@ -15,7 +15,7 @@ from spark_assign_airflow.ends import judge, not_done, read, why
 from spark_assign_airflow.operators import SparkAssignDatabricksOperator, failed_tasks
 from spark_assign_airflow.run_ids import run_id, safe
 
-from spark_assign.cli.outcome import Outcome, write
+from spark_assign.cli.job import Outcome, write
 from spark_assign.stores.run_store import safe_run_id
 from tests.cases import cases
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from jobs import advise, check, compare, plan, report, snapshot
 from spark_assign.groups.kernel import facts as group_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
-from spark_assign.groups.registry import ENTRY_POINTS
+from spark_assign.groups.planning import ENTRY_POINTS
 from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import SCENARIOS
 from spark_assign.tables import comparison as comparison_schemas

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import Fleet
-from spark_assign.groups import registry
+from spark_assign.groups import planning
 from spark_assign.report import charts
 from spark_assign.spark.engine import is_embedded
 from spark_assign.tables.groups import INPUT_TABLES
@@ -93,7 +93,7 @@ def test_what_a_page_tells_to_run(
     given.fill(tmp_path)
     monkeypatch.chdir(tmp_path)
     request.addfinalizer(partial(work_in, spark, work_in(spark, str(tmp_path))))
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(planning, "_registered", {})
     found = run_here(page)
     sample: Sample | None = None
     if any("output/" in step.text or step.text in SAMPLE_PLAN for step in found) or found[0].page in given.STORED:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import spark_assign
 from spark_assign import advice, groups, history
-from spark_assign.groups import registry
+from spark_assign.groups import planning
 from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -37,7 +37,7 @@ def with_examples() -> dict[str, Any]:
 @pytest.mark.parametrize("name", with_examples())
 def test_an_example_prints_what_is_shown(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as a reader would, with the public names imported."""
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(planning, "_registered", {})
     known = PUBLIC | {"spark": spark, "fleet": given.small_fleet(spark), "records": given.sample_records(spark)}
     example = with_examples()[name]
     printed: list[str] = []

@@ -50,10 +50,10 @@ from spark_assign.sources.files.declared_changes import Mapped, read_changes
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import describe_text, group_description, groups
 from spark_assign.sources.kafka.connection import null_field
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores import local_tables
-from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
-from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.locations import FileFaults, UnreadableFileError
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables import history as history_tables
 from spark_assign.tables.errors import ConfigError, SourceError

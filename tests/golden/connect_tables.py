@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.connect import ConnectFleet, ConnectPlan
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.frames import merged
 from tests.golden.connect_rows import Listed, Row

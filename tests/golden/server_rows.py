@@ -11,8 +11,7 @@ import numpy as np
 from spark_assign.groups.assignors.range import range_slices
 from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_group, assign_homogeneous
 from spark_assign.java.hash_map import java_key
-from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.arrays import PartitionSlices, row_numbers
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]

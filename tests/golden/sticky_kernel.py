@@ -20,12 +20,12 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     REPLICA_RACKS,
     SUBSCRIPTION,
+    find_faults,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.numeric.arrays import compress_sorted
 from tests.golden.vectors import Row, Sets
 from tests.slices import topic_partitions
 

@@ -21,8 +21,8 @@ from spark_assign.groups.kernel.plan_groups import (
     PlanParams,
     plan_groups,
 )
+from spark_assign.spark.dataframes import expand
 from spark_assign.spark.engine import cached
-from spark_assign.spark.partition_slices import expand
 from tests.cases import cases
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets

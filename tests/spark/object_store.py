@@ -13,7 +13,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.cli.outcome import Outcome, write
+from spark_assign.cli.job import Outcome, write
 from spark_assign.stores.locations import file_system
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import SourceError

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import plan, register
-from spark_assign.groups import registry
+from spark_assign.groups import planning
 from spark_assign.groups.assignors import GroupAssignor, GroupSpec
-from spark_assign.groups.registry import names
+from spark_assign.groups.planning import assignor_names
 from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import fleet, kept, tuples
 
@@ -47,7 +47,7 @@ class Broken(GroupAssignor):
 
 @pytest.fixture(autouse=True)
 def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(planning, "_registered", {})
 
 
 def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
@@ -86,15 +86,15 @@ def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
 
 def test_installed_packages_offer_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the entry point `spark_assign.assignors`, as a class or as an object."""
-    point = EntryPoint("from-a-package", "tests.spark.test_custom_assignor:Weighted", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.ENTRY_POINTS else [])
-    registry._installed.cache_clear()
+    point = EntryPoint("from-a-package", "tests.spark.test_custom_assignor:Weighted", planning.ENTRY_POINTS)
+    monkeypatch.setattr(planning, "entry_points", lambda group: [point] if group == planning.ENTRY_POINTS else [])
+    planning._installed.cache_clear()
     try:
         own = ["cooperative-sticky", "rack-server-range", "rack-uniform", "range", "roundrobin", "server-range"]
-        assert sorted(names()) == sorted([*own, "sticky", "uniform", "weighted-sticky", "from-a-package"])
-        assert type(registry.find_assignor("from-a-package")).__name__ == "Weighted"
+        assert sorted(assignor_names()) == sorted([*own, "sticky", "uniform", "weighted-sticky", "from-a-package"])
+        assert type(planning.find_assignor("from-a-package")).__name__ == "Weighted"
     finally:
-        registry._installed.cache_clear()
+        planning._installed.cache_clear()
 
 
 def test_only_assignors_can_be_registered() -> None:

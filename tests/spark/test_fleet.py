@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.groups import facts
-from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.spark.dataframes import compress, expand
 from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import fleet, kept, mixed, rows_of, table, tuples, with_lists
 

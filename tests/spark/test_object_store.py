@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.stores.cluster_folders import SUMMARY
+from spark_assign.stores.locations import SUMMARY
 from tests import snapshots
 from tests.e2e.test_standalone_cluster import free_port
 from tests.kafka import fetched, maven

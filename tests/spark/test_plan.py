@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.explaining import explain
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
-from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.numeric.arrays import MAX_PARTITIONS
+from spark_assign.spark.dataframes import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
 from tests.kafka import random_groups

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, plan
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome
 from spark_assign.report.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded
-from spark_assign.stores import local_parquet, targets
+from spark_assign.stores import targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
 from spark_assign.stores.targets import CatalogTarget, FolderTarget
@@ -244,13 +244,13 @@ def test_a_folder_that_only_spark_sees(
     for run_id, orders, hidden in (("r", 3, False), ("r", 4, True), ("s", 2, True), ("s", 6, False)):
         with monkeypatch.context() as patch:
             if hidden:
-                patch.setattr(local_parquet, "local_folder", lambda _: None)
+                patch.setattr(targets, "local_folder", lambda _: None)
             written = write_run(small_plan(spark, orders), output, run_id=run_id, format=format)
         counted = dict.fromkeys(PLAN_TABLES, 1) | {"assignments": orders, "revocations": 0}
         assert written.rows == counted
         here, earlier = read_run(spark, output, run_id), previous_run(spark, output, "t")
         with monkeypatch.context() as patch:
-            patch.setattr(local_parquet, "local_folder", lambda _: None)
+            patch.setattr(targets, "local_folder", lambda _: None)
             there = read_run(spark, output, run_id)
             assert previous_run(spark, output, "t") == earlier == run_id
         assert here.manifest == there.manifest == written

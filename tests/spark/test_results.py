@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import spark_assign
 from spark_assign import Comparison, Drift, Migration, Plan, SourceError, Upgrade
 from spark_assign.report.group_members import read_group_members
-from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.stores.result import Result
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, LOADS
 from tests.spark.fleets import fleet

@@ -15,7 +15,7 @@ from spark_assign.history.kernel.build_history import build_tables
 from spark_assign.history.kernel.build_timelines import build_timelines
 from spark_assign.history.kernel.timeline import HistoryThresholds, OwnershipInterval, Timeline
 from spark_assign.history.schemas import HISTORY_ROWS
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 from tests.cases import keyed
 

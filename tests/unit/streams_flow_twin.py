@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 SOURCE = -1
 

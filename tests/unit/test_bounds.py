@@ -30,20 +30,21 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
     OWNED_TOPIC,
+    REMEDIES,
     REPLICA_RACKS,
     SUBSCRIPTION,
+    find_faults,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import REMEDIES, find_faults
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, MAX_PARTITIONS
+from spark_assign.numeric.arrays import EMPTY_SLICES, MAX_PARTITIONS
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.plan import PLAN_ROWS as SHARE_PLAN
 from spark_assign.sources.files.snapshot import SnapshotRows
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS as ASSIGNORS_OF_STREAMS
 from spark_assign.streams.kernel.plan_groups import StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.plan import PLAN_ROWS as STREAMS_PLAN

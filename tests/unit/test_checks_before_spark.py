@@ -9,7 +9,7 @@ import pytest
 
 from spark_assign.cli import job as cli_job
 from spark_assign.cli import job_tables
-from spark_assign.cli.locations import LOCAL_FILES, require_format, require_input, require_output
+from spark_assign.cli.options import LOCAL_FILES, require_format, require_input, require_output
 from spark_assign.spark.engine import ENGINE
 from spark_assign.tables.errors import ConfigError
 from tests.cases import cases

@@ -19,7 +19,7 @@ from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.plan import PLAN_ROWS
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from tests.cases import cases
 from tests.plan_rows import facts_table
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from jobs import daily
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome
 from spark_assign.cli.steps import Step, StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from tests.cases import cases

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.groups.kernel.group_metrics import DISTRIBUTION_METRICS
-from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams
+from spark_assign.groups.kernel.plan_groups import DISTRIBUTION_METRICS, METRICS, PlanParams
 from tests.plan_rows import facts_table, plan_rows
 
 Fact = dict[str, Any]

@@ -23,7 +23,7 @@ from spark_assign.comparison.kernel.drift import (
 )
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
-from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.numeric.arrays import compress_sorted
 from spark_assign.tables.comparison import DRIFT_ROWS
 from tests import slices
 from tests.sizes import drawn

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_assign.cli import job
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome
 from spark_assign.spark import engine
 from spark_assign.spark.interrupts import CallsOfAnotherThread
 from spark_assign.tables.errors import ConfigError

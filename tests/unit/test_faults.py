@@ -45,7 +45,7 @@ def test_every_job_has_a_fault() -> None:
     "text problem",
     ('file = "f.py"\nold = "a"\nnew = "b"\nseen = ""\ntests = ["t"]', "expected file, name, new, old, seen, tests"),
     (
-        'file = "spark_assign/numeric/partition_slices.py"\nold = "a"\nnew = "b"\nseen = "s"\ntests = ["t"]',
+        'file = "spark_assign/numeric/arrays.py"\nold = "a"\nnew = "b"\nseen = "s"\ntests = ["t"]',
         "changes the kernels",
     ),
 )

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.assignors.release_rules import assignor_of_leader
+from spark_assign.groups.assignors.release_rules import LIKELY, SURE, UNKNOWN, assignor_of_leader
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.leader_rules import (
-    LIKELY,
-    SURE,
-    UNKNOWN,
     AssignmentFormat,
     Leader,
     MemberBytes,

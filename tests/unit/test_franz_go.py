@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogene
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_rounds
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from tests.golden import sticky_kernel
 from tests.plan_rows import read_specs
 

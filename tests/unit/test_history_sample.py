@@ -17,7 +17,7 @@ from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMMARY, ReplayParams, replay_buckets
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-history" / "records.parquet"
 THRESHOLDS = HistoryThresholds(commit_gap_ms=3_000, deploy_gap_ms=30_000, session_timeout_ms=6_000)

@@ -13,7 +13,7 @@ import pytest
 
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel import redact
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.tables import history as tables
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import read_key, read_value, write_key, write_value

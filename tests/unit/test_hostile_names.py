@@ -14,13 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.cli.job import VisibleFormatter, run_and_print
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome, VisibleFormatter, run_and_print
 from spark_assign.cli.settings_file import from_file
 from spark_assign.report import migration
 from spark_assign.report.formatting import aligned, group_name, listed, visible
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.stores.cluster_folders import folder_name, one_folder
+from spark_assign.stores.locations import folder_name, one_folder
 from spark_assign.stores.run_store import safe_run_id
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from tests.docs.pages import ROOT

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from spark_assign.spark.arrow_batches import batches_to_chunks, map_arrow_batches, map_arrow_chunks
+from spark_assign.spark.dataframes import batches_to_chunks, map_arrow_batches, map_arrow_chunks
 
 
 def _archive(path: Path) -> zipimporter:

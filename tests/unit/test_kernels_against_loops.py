@@ -10,9 +10,8 @@ import pytest
 
 from spark_assign.groups.assignors.range import assign_with_racks
 from spark_assign.groups.assignors.roundrobin import round_robin_start
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.numeric.partition_slices import (
+from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, find_faults, index_facts
+from spark_assign.numeric.arrays import (
     WORDS_PER_BITMAP,
     PartitionSlices,
     count_common_terms,
@@ -126,7 +125,7 @@ def test_runs_hold_what_the_owners_hold(rng: random.Random) -> None:
 
 
 def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
-    """Owned rows as `numeric.partition_slices` has them, in any order: key, block, bits, twice, count."""
+    """Owned rows as `numeric.arrays` has them, in any order: key, block, bits, twice, count."""
     blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(
         lambda: ([0] * WORDS_PER_BITMAP, [0] * (WORDS_PER_BITMAP + 1))
     )

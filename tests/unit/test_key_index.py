@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.java.key_index import KeyIndex, byte_ranks, index_rows, take_names, to_int_array
+from spark_assign.numeric.arrays import KeyIndex, byte_ranks, index_rows, take_names, to_int_array
 from tests.cases import cases
 
 

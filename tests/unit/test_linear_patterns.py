@@ -24,7 +24,7 @@ from spark_assign.report import charts, formatting, group_pictures, sequence_dia
 from spark_assign.sources.auth import tls
 from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.spark.shell_patterns import _regex
-from spark_assign.stores.typed_text import parse_json, parse_text
+from spark_assign.stores.local_text import parse_json, parse_text
 from spark_assign.streams import topology
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.streams_protocol import _MODIFIED_UTF8

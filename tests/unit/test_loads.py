@@ -18,7 +18,7 @@ from spark_assign.groups.kernel.facts import (
     SUBSCRIPTION,
     index_facts,
 )
-from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, drain_seconds, member_capacity
+from spark_assign.groups.kernel.member_loads import LOAD_METRICS, drain_seconds, member_capacity
 from spark_assign.groups.kernel.plan_groups import METRICS, PlanParams
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from tests.plan_rows import facts_table, plan_rows

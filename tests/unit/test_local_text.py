@@ -28,10 +28,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_assign.stores import local_parquet, local_tables
-from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
-from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
-from spark_assign.stores.typed_text import parse_column
+from spark_assign.stores import local_tables, local_text
+from spark_assign.stores.local_text import parse_column, read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.locations import FileFaults, UnreadableFileError
+from spark_assign.stores.targets import count_rows, has_no_null
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
 from tests.cases import cases
@@ -146,7 +146,7 @@ def test_the_dialect(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
 def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, seed: int) -> None:
     """As Python's reader reads it, wherever a piece of the file ends."""
-    monkeypatch.setattr(local_tables.pieces, "__kwdefaults__", {"size": size})
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": size})
     random_ = random.Random(seed)
     rows = [["".join(random_.choices('ab,"\n\r é', k=random_.randrange(1, 6))) for _ in range(3)] for _ in range(40)]
     text = io.StringIO(newline="")
@@ -221,10 +221,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_a_row_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays bounded."""
-    monkeypatch.setattr(local_tables, "_MAX_RECORD_BYTES", 1000)
-    monkeypatch.setattr(local_tables.pieces, "__kwdefaults__", {"size": 100})
+    monkeypatch.setattr(local_text, "_MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 100})
     assert unreadable(tmp_path, b'name\n"' + b"x\n" * 1000) == "a row has more than 1,000 bytes. Close the quote"
-    monkeypatch.setattr(local_tables, "_MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr(local_text, "_MAX_DOCUMENT_BYTES", 1000)
     (tmp_path / "t.json.gz").write_bytes(gzip.compress(b"[\n" * 1000))
     with pytest.raises(UnreadableFileError, match="a document has more than 1,000 bytes"):
         list(read_json_document("t", str(tmp_path / "t.json.gz"), SCHEMA, FileFaults()))
@@ -300,7 +300,7 @@ def test_both_json_parsers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     content = "\n".join(json.dumps(row, ensure_ascii=random_.random() < 0.5) for row in rows).encode()
     by_arrow = read(tmp_path, content, "t.json")
     assert by_arrow == [{name: row.get(name) for name in SCHEMA.names} for row in rows]
-    monkeypatch.setattr(local_tables, "_parse_plain_json", lambda *_: None)
+    monkeypatch.setattr(local_text, "_parse_plain_json", lambda *_: None)
     assert read(tmp_path, content, "t.json") == by_arrow
 
 
@@ -365,11 +365,11 @@ def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, m
     rows = pa.table(columns)
     parquet.write_table(rows, file.path, row_group_size=1_500, compression="zstd")
     assert Path(file.path).stat().st_size < 100_000
-    monkeypatch.setattr(local_parquet, "_MAX_BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(local_tables, "_MAX_BATCH_BYTES", 1_000_000)
     pieces = list(local_tables.parquet_pieces(file, rows.schema))
     assert max(piece.nbytes for piece in pieces) < 1_200_000
     assert pa.concat_tables(pieces).equals(rows)
-    monkeypatch.setattr(local_parquet, "MAX_EXPANDED_BYTES", 9_999)
+    monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", 9_999)
     with pytest.raises(SourceError, match=r"t\.parquet cannot be read: a row has more than 9,999 bytes"):
         list(local_tables.parquet_pieces(file, rows.schema))
 
@@ -388,6 +388,6 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
 def test_a_pipe_has_no_footer(tmp_path: Path) -> None:
     """Whoever asks how many rows a stored table has doesn't wait for it."""
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    assert (local_parquet.count_rows(tmp_path), local_parquet.has_no_null(tmp_path, ["a"])) == (1, True)
+    assert (count_rows(tmp_path), has_no_null(tmp_path, ["a"])) == (1, True)
     os.mkfifo(tmp_path / "b.parquet")
-    assert (local_parquet.count_rows(tmp_path), local_parquet.has_no_null(tmp_path, ["a"])) == (None, False)
+    assert (count_rows(tmp_path), has_no_null(tmp_path, ["a"])) == (None, False)

@@ -17,7 +17,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from spark_assign.history.kernel import log_segments
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.tables import history as tables
 from spark_assign.wire import log_segment, segment_records
 from spark_assign.wire.log_segment import Batch, Damaged, crc32c, iter_blocks

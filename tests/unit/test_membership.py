@@ -25,7 +25,7 @@ from spark_assign.advice.kernel.membership_options import MembershipOption, Paus
 from spark_assign.advice.membership import MEMBERSHIP_ROWS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from tests.cases import cases, keyed
 from tests.unit import protocol_facts as facts
 

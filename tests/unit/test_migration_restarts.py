@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
+from spark_assign.groups.kernel.plan_groups import PlanParams, assign, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.rolling_restart import COSTS, RollingRestart, new_id, simulate_restarts
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from spark_assign.cli.job import Outcome
 from spark_assign.cli.notifications import MAX_LINES, notify
-from spark_assign.cli.outcome import Outcome
 from spark_assign.tables.errors import ConfigError
 from tests.unit.webhook_stub import Receiver
 

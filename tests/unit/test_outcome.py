@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.cli.job import Job, Options, job
-from spark_assign.cli.outcome import VERSION, Outcome, find_option, write
-from spark_assign.cli.process import Terminated
+from spark_assign.cli.job import VERSION, Job, Options, Outcome, Terminated, find_option, job, write
 from spark_assign.report.openmetrics import publish
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.locations import is_special

@@ -17,15 +17,17 @@ from spark_assign.groups.kernel.facts import (
     OWNED_TOPIC,
     SLICE_LISTS,
     IndexedFacts,
+    find_faults,
     find_owned,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.java.key_index import index_rows
-from spark_assign.numeric.partition_slices import WORDS_PER_BITMAP, compress_sorted, owners_to_slices
-from spark_assign.numeric.segmented_arrays import (
+from spark_assign.numeric.arrays import (
+    WORDS_PER_BITMAP,
+    compress_sorted,
     expand_slices,
+    index_rows,
     key_ranges,
+    owners_to_slices,
     ranges_by_length,
     row_numbers,
     starts_new_key,

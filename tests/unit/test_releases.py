@@ -20,9 +20,9 @@ from spark_assign.groups.assignors.release_rules import (
     uses_owned_order,
 )
 from spark_assign.groups.assignors.sticky.sticky_groups import hash_owned_order, keep_in_owned_order
-from spark_assign.groups.registry import find_assignor
+from spark_assign.groups.planning import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.arrays import EMPTY_SLICES, PartitionSlices
 from spark_assign.tables.errors import ConfigError
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

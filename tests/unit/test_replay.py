@@ -56,7 +56,7 @@ from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from tests.cases import cases, tuples
 from tests.unit import history_pasts, recorded_pasts
 from tests.unit.history_log import Log, classic_member, generation, join

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs import config
-from spark_assign.stores import local_parquet, retention
+from spark_assign.stores import retention, targets
 from spark_assign.stores.retention import StoredAttempt, expired, stored_attempts
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import SCHEMA_VERSION
@@ -30,7 +30,7 @@ def stored(folder: Path, run_id: str, days_ago: int, *, finished: bool = True, t
         (files / "part-0.parquet").write_bytes(b"x" * 10)
     if finished:
         row = {"run_id": run_id, "attempt": attempt, "finished_at": at, "duration_s": 1.0, "content": "{}"}
-        local_parquet.append_manifest(folder, row)
+        targets.append_manifest(folder, row)
     return attempt
 
 
@@ -97,7 +97,7 @@ def test_a_run_is_removed_from_the_manifest_first(tmp_path: Path, monkeypatch: p
     with pytest.raises(Killed):
         retention.remove(None, old)
     monkeypatch.undo()
-    assert [row["run_id"] for row in local_parquet.manifest_rows(tmp_path) or []] == ["new"]
+    assert [row["run_id"] for row in targets.manifest_rows(tmp_path) or []] == ["new"]
     assert [(each.run_id, each.finished_at is None) for each in stored_attempts(None, str(tmp_path))] == [
         ("old", True),
         ("new", False),
@@ -173,7 +173,7 @@ def test_what_others_have_put_there(
         file.touch()
         os.truncate(file, 1 << 32)
         with pytest.raises(SourceError, match=problem):
-            local_parquet.manifest_rows(tmp_path)
+            targets.manifest_rows(tmp_path)
     else:
         row = {"run_id": ["x"], "attempt": attempt, "finished_at": "2020-01-01T00:00:00+00:00", "content": "{}"}
         file.write_text(json.dumps(row))

@@ -18,9 +18,9 @@ from pyarrow import parquet
 
 from spark_assign.stores import driver_rows, run_store
 from spark_assign.stores.driver_rows import write_rows
-from spark_assign.stores.local_parquet import manifest_rows
 from spark_assign.stores.retention import StoredAttempt, expired
 from spark_assign.stores.run_store import new_attempt, newest_row
+from spark_assign.stores.targets import manifest_rows
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.schema_fields import schema
 from tests.cases import cases

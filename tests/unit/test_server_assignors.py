@@ -21,7 +21,7 @@ from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import GROUP, MEMBER
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import HashTable, string_hashes
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -9,8 +9,7 @@ import numpy as np
 
 from spark_assign.groups.assignors.server import uniform
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
+from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress
 from tests.oracle import uniform_heterogeneous as oracle
 
 

@@ -27,7 +27,7 @@ from spark_assign.groups.assignors.server.uniform import (
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

@@ -7,8 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.numeric.arrays import BoolArray, IntArray, ranges_by_length
 from spark_assign.share.kernel import simple_assignor
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple

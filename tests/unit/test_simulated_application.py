@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.spark.tagged_pass import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.streams.kernel.simulate_applications import ApplicationSimulationParams, simulate_applications
 from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.streams import SIMULATION_TABLES

@@ -15,7 +15,7 @@ from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, 
 from spark_assign.report.formatting import duration
 from spark_assign.report.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from tests.cases import cases
 from tests.plan_rows import facts_table
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from spark_assign.advice.kernel.size_sweep import resize
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
@@ -19,9 +18,9 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     SUBSCRIPTION,
 )
-from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import assign, read_ownership
 from spark_assign.java.hash_map import java_key
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

@@ -15,7 +15,7 @@ from spark_assign.groups.assignors.sticky.constrained import assign_round_robin
 from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import KEPT
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PartitionSlices,
     compress_in_order,
     compress_slices,

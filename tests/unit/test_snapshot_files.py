@@ -14,7 +14,7 @@ import pytest
 from spark_assign.sources.files import snapshot as snapshot_tables
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
-from spark_assign.stores import cluster_folders
+from spark_assign.stores import locations
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import SNAPSHOT_TABLES
 
@@ -31,7 +31,7 @@ def _snapshot(topics: int = 1) -> Snapshot:
 
 def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
     """Where the tables of a cluster are that count."""
-    partitions = cluster_folders.split_by_cluster(_names(fleet), "cluster")
+    partitions = locations.split_by_cluster(_names(fleet), "cluster")
     [folder] = [fleet / p for p in partitions if p.startswith(f"{cluster}/")]
     return folder
 
@@ -192,7 +192,7 @@ def test_odd_names(tmp_path: Path, name: str) -> None:
     assert home.parent == tmp_path
     assert [each.name for each in tmp_path.iterdir()] == [home.name]
     assert json.loads((_tables(tmp_path, home.name) / "snapshot.json").read_text())["cluster"] == name
-    assert cluster_folders.folder_name("cluster", f"{name}x") != home.name
+    assert locations.folder_name("cluster", f"{name}x") != home.name
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_assign.advice.kernel.advise import advise
-from spark_assign.cli.job import run_and_print
-from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.job import Outcome, run_and_print
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.report.advice import settings_commands
 from spark_assign.report.formatting import listed, visible

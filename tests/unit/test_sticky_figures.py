@@ -12,11 +12,10 @@ import pytest
 
 from spark_assign.groups.assignors.sticky import general as sticky_balance
 from spark_assign.groups.assignors.sticky.general import GeneralBalancer, balance_score, find_level
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
-from spark_assign.groups.kernel.plan_groups import PlanParams
+from spark_assign.groups.kernel.plan_groups import PlanParams, assign
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

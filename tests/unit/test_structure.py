@@ -159,7 +159,10 @@ def test_only_jobs_are_commands() -> None:
 def test_jobs_know_nothing_of_algorithms() -> None:
     """Parse, load, call, write."""
     kernels = sorted({".".join(path.parent.relative_to(ROOT).parts) for path in pure_sources()})
-    assert importing(sources("jobs"), *kernels, "spark_assign.groups.registry") == []
+    registry = (
+        f"spark_assign.groups.planning.{name}" for name in ("assignor_names", "custom_assignors", "find_assignor")
+    )
+    assert importing(sources("jobs"), *kernels, *registry) == []
 
 
 TEXTS = re.compile(

@@ -16,10 +16,9 @@ from spark_assign.groups.assignors.librdkafka.balance import merge_sort
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
 from spark_assign.groups.assignors.sticky import sticky_2_8
 from spark_assign.groups.assignors.undisputed_groups import find_undisputed
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.groups.kernel.plan_groups import assign
+from spark_assign.numeric.arrays import BoolArray, PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups

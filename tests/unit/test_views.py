@@ -9,7 +9,7 @@ from spark_assign.report.advice import advice_commands, amount_with_unit
 from spark_assign.report.history import _bucket_label, partition_time
 from spark_assign.report.simulation import COMPARED
 from spark_assign.report.views import GROUP, Column, Length, View, bars, before_and_after, span
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 from spark_assign.tables.simulation import COMPARISON
 
 VIEW = View(

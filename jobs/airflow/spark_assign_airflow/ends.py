@@ -24,7 +24,7 @@ Tell = Callable[[str], object]
 """Stores the text of an alert. (Airflow passes no exception to the callbacks of a skipped task.)"""
 
 Outcome = Mapping[str, Any]
-"""The JSON of `spark_assign.cli.outcome.Outcome`."""
+"""The JSON of `spark_assign.cli.job.Outcome`."""
 
 
 def read(place: str) -> Outcome | None:

@@ -58,7 +58,7 @@ from spark_assign.comparison.kernel.compare import CompareParams, compare
 from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION, IndexedFacts
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 FETCHING = "follower-fetching"
 SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"

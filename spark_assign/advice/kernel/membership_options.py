@@ -69,7 +69,7 @@ from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.ownership_log import Partition
 from spark_assign.simulation.kernel.simulated_group import InitialState
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 RESTART, CRASH = "restart", "crash"
 

@@ -42,7 +42,7 @@ from spark_assign.groups.kernel.client_settings import (
     member_settings,
     plan_switch,
 )
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 from spark_assign.tables.quoting import shell_pattern_word, shell_word
 
 Row = Mapping[str, Any]

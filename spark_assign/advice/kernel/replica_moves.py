@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import row_schema
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, IntArray
 
 REORDER, MOVE = "reorder", "move"
 

@@ -46,15 +46,14 @@ from spark_assign.advice.kernel.size_sweep import (
     saturation_members,
     sweep,
 )
-from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_metrics import MIN_CAPACITY, configured_value, member_capacity
+from spark_assign.groups.kernel.facts import rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, configured_value, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
-from spark_assign.tables.counted_nouns import count
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes
+from spark_assign.tables.errors import count
 
 RIGHT_SIZED, UNDER_PROVISIONED, OVER_PROVISIONED = "right-sized", "under-provisioned", "over-provisioned"
 CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from spark_assign.comparison.kernel.compare import transition_costs
 from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     GROUP,
@@ -29,24 +28,34 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
     IndexedFacts,
+    NameIndex,
     find_owned,
 )
-from spark_assign.groups.kernel.group_metrics import (
+from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_loads import (
     MemberLoads,
     configured_value,
-    count_subscribed_partitions,
-    count_unassigned,
     drain_seconds,
     max_per_group,
     member_capacity,
     sum_by_group,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.groups.kernel.plan_groups import assign, count_subscribed_partitions, count_unassigned
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    KeyIndex,
+    PartitionSlices,
+    expand_slices,
+    invert,
+    mask_from_indexes,
+    ranges_by_length,
+    take_names,
+    to_int_array,
+)
 from spark_assign.share.kernel.plan_groups import assign_share_groups
 from spark_assign.simulation.kernel.settings import TimingConfig
 
@@ -159,7 +168,7 @@ class LoadByMemberCount:
         mean_load: mean load per member in messages per second.
         idle: number of members without partitions.
         unassigned: number of subscribed partitions that aren't assigned.
-        drain_seconds: seconds until the slowest member has caught up (`group_metrics.drain_seconds`).
+        drain_seconds: seconds until the slowest member has caught up (`member_loads.drain_seconds`).
         moved: number of partitions that get another owner than today.
         paused_partition_seconds: partition-seconds without consumption during the change.
         rejected: whether the assignor has no plan.

@@ -39,7 +39,7 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 from spark_assign.tables.parameters import Param
 from spark_assign.tables.quoting import shell_word
 

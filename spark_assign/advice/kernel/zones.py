@@ -18,16 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
-from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import rejected_table
+from spark_assign.groups.kernel.facts import column, rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs, read_leader_racks
-from spark_assign.groups.kernel.plan_groups import group_key_columns, read_assignors
+from spark_assign.groups.kernel.plan_groups import assign, group_key_columns, read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
-from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices, mask_from_indexes, take_names
 from spark_assign.tables.parameters import Param
 
 # --- computes cross-zone traffic from the racks of members and replicas, and recommends how a group should read ---

@@ -17,26 +17,24 @@ import pyarrow.compute as pc
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.client_settings import MemberChange, find_refusals, member_settings, plan_switch
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, index_facts
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import (
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, find_faults, index_facts
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.member_loads import load_metrics
+from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import (
+    assign,
     balance_metrics,
     count_rack_matched,
     count_unassigned,
     distribution_metrics,
-    load_metrics,
+    read_configured_assignors,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.numeric.array_types import BoolArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import (
     PauseCounts,
     cooperative_seconds,
@@ -44,7 +42,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
     server_seconds,
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 
 def _later_rounds(

@@ -27,17 +27,24 @@ from spark_assign.groups.kernel.facts import (
     OWNED_BITMAP,
     OWNED_SLICE,
     IndexedFacts,
+    NameIndex,
     column,
+    find_faults,
     find_owned,
     index_facts,
 )
-from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.groups.kernel.group_metrics import balance_metrics
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
+from spark_assign.groups.kernel.plan_groups import balance_metrics
 from spark_assign.groups.kernel.tagged_rows import tagged
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, match_equal_slices
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    KeyIndex,
+    PartitionSlices,
+    match_equal_slices,
+    take_names,
+)
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 

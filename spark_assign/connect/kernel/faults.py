@@ -14,9 +14,8 @@ import numpy as np
 
 from spark_assign.connect.kernel.indexed_facts import CLOCK, FAULTY, NO_INDEX, STATE_LISTS, TABLES, IndexedConnectFacts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
-from spark_assign.groups.kernel.faults import join_faults
-from spark_assign.java.key_index import KeyIndex
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.groups.kernel.facts import join_faults
+from spark_assign.numeric.arrays import IntArray, KeyIndex
 from spark_assign.tables.errors import ROW_REMEDY
 
 _LONGEST_DELAY = 2**31 - 1

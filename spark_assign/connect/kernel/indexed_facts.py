@@ -18,12 +18,10 @@ import pyarrow.compute as pc
 
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
 from spark_assign.connect.kernel.release_rules import find_rules
+from spark_assign.groups.kernel.facts import NameIndex
 from spark_assign.groups.kernel.tagged_rows import InputTable
 from spark_assign.java.hash_map import string_hashes, table_orders
-from spark_assign.java.key_index import NameIndex, to_int_array
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import BoolArray, IntArray, mask_from_indexes, starts_new_key, to_int_array
 
 CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms", "delay_ms")
 _ITEMS = pa.list_(pa.struct({"kind": pa.string(), "connector": pa.string(), "task": pa.int32()}))

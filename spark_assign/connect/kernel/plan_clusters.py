@@ -37,11 +37,8 @@ from spark_assign.connect.kernel.indexed_facts import CLOCK, NO_INDEX, TABLES, I
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
-from spark_assign.java.key_index import KeyIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
-from spark_assign.numeric.segmented_arrays import starts_new_key
-from spark_assign.tables.counted_nouns import count
+from spark_assign.numeric.arrays import BoolArray, IntArray, KeyIndex, mask_from_indexes, starts_new_key
+from spark_assign.tables.errors import count
 
 _UNEVEN = 2
 """Tasks of a connector that one worker has above an even share, from which the connector is uneven."""

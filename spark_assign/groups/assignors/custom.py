@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, PartitionSlices, compress
 
 TopicPartition = tuple[str, int]
 

@@ -34,9 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_assign.groups.kernel.group_specs import GroupSpecs, SubscriberLists
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, owners_to_slices
-from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices, owners_to_slices, ranges_by_length
 
 
 def assign_range(

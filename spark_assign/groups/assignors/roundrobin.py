@@ -25,9 +25,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from spark_assign.groups.kernel.group_specs import GroupSpecs, SubscriberLists
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, ranges_by_length
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    exclusive_sum,
+    invert,
+    key_ranges,
+    mask_from_indexes,
+    ranges_by_length,
+)
 
 
 def assign_round_robin(

@@ -9,8 +9,7 @@ import numpy as np
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices
 
 
 @dataclass(frozen=True)

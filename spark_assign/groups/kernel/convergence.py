@@ -31,16 +31,29 @@ from numpy.typing import NDArray
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, count_unassigned, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import PlanParams, group_key_columns, select_assignors
+from spark_assign.groups.kernel.plan_groups import (
+    PlanParams,
+    assign,
+    assign_groups,
+    count_subscribed_partitions,
+    count_unassigned,
+    group_key_columns,
+    read_ownership,
+    select_assignors,
+)
 from spark_assign.groups.kernel.read_specs import open_pass
-from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, mask_from_indexes, match_equal_slices, match_keys
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    mask_from_indexes,
+    match_equal_slices,
+    match_keys,
+    take_names,
+)
 
 MAX_ROUNDS = 12
 """Number of rounds after which the simulation of a group that is not stable ends."""

@@ -26,19 +26,25 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     REPLICA_RACKS,
     IndexedFacts,
+    NameIndex,
     read_listed_partitions,
 )
 from spark_assign.java.hash_map import string_hashes, table_orders
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    KeyIndex,
     PartitionSlices,
     compress_slices,
     invert,
+    key_ranges,
     mask_from_indexes,
+    starts_new_key,
+    take_names,
+    to_int_array,
 )
-from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 ALL_MEMBERS = -1
 """The subscriber set that contains all members of the group."""

@@ -1,8 +1,7 @@
 """Finds the client library, and release, whose rules assign a classic group: those of its leader.
 
 The leader runs the assignor and writes the assignments of all members; each member writes its own subscription. Both
-are
-versioned, and libraries differ in how they encode missing values: Java writes null, aiokafka an empty string,
+are versioned, and libraries differ in how they encode missing values: Java writes null, aiokafka an empty string,
 librdkafka an empty string for itself and a copy of the subscription's value for other members. So the stored bytes are
 better evidence than `client.id`, which users can set.
 
@@ -15,15 +14,6 @@ Principles, in order of priority
 Example: all assignments have version 0 and empty user data, as librdkafka and kafka-python write them. The
 subscriptions have version 3, which kafka-python never writes; the client id is `billing`. So the leader is librdkafka
 2.2 or later: likely, because the name is no evidence.
-
-A plan matches the group's behavior only if it follows the rules of the leader (`find_rule_source`):
-
-    sure, given, likely, guess   planned by the rules of the leader, with that confidence
-    other                        the leader follows other rules: another release was requested, its library has an
-                                 unsupported assignor, or it orders static members differently
-    unknown                      planned by the rules of Java clients, because the leader is unknown
-    broker                       the broker assigns, by its own rules; there is no leader
-    own                          an assignor that no client includes
 
 Formats, as observed on a broker, release by release (`tests/unit/fingerprints.json`):
 
@@ -45,25 +35,16 @@ Formats, as observed on a broker, release by release (`tests/unit/fingerprints.j
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spark_assign.groups.assignors.release_rules import (
-    CLIENT_ASSIGNORS,
-    FRANZ_GO_RELEASE,
-    LIBRARIES_WITHOUT_STATIC_ORDER,
-    LIBRDKAFKA_RELEASE,
-    NEWEST_OF_LIBRARY,
-    assignor_of_leader,
-    is_emulated,
-    release_bounds,
-    uses_leader_racks,
+    GUESS,
+    LIKELY,
+    SURE,
+    UNKNOWN,
 )
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, OR, Client, detect_library
-
-SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
 
 
 @dataclass(frozen=True)
@@ -235,167 +216,3 @@ def _joined(releases: Iterable[str | None]) -> str | None:
         return f"{start}+" if start else None
     end = newest.partition("-")[2]
     return f"{start}-{end}" if start else f"<={end}"
-
-
-GIVEN, OTHER, BROKER, OWN = "given", "other", "broker", "own"
-RULE_SOURCES = (SURE, GIVEN, LIKELY, GUESS, OTHER, UNKNOWN, BROKER, OWN)
-"""Kinds of rule sources, in the order of reports."""
-
-_LEADERS = {SURE: "sure", GIVEN: "as you say", LIKELY: "likely", GUESS: "a guess"}
-RULE_SOURCE_TEXTS = {
-    **{kind: f"their leader, {words}" for kind, words in _LEADERS.items()},
-    OTHER: "others than their leader",
-    UNKNOWN: "Java clients, leader not known",
-    BROKER: "the broker",
-    OWN: "no client",
-}
-"""Text of each kind, after `by the rules of`."""
-
-_STATIC, _RACKS, _UNKNOWN_RACKS = ", with static members", ", with racks", ", with racks, but not of leaders"
-TO_NAME = frozenset({GUESS, UNKNOWN})
-"""Kinds for which naming the leader improves the plan."""
-
-
-@dataclass(frozen=True)
-class RuleSource:
-    """Source of the rules that plan a group: one of `RULE_SOURCES`, a short text, and whether the leader is known to
-    assign otherwise in some cases."""
-
-    kind: str
-    text: str
-    differs: bool = False
-
-
-def format_leader(
-    library: str | None,
-    releases: str | None,
-    certainty: str | None,
-    *,
-    static: bool = False,
-    racks: bool = False,
-    leader_racks: bool = False,
-) -> str | None:
-    """Returns the text of `metrics.leader_client`; None if the library is unknown.
-
-    Args:
-        library, releases, certainty: library, releases, and confidence of the leader, as far as known.
-        static: whether the group has static members. The text says so if the library orders static members differently
-            from Java clients, so that its assignment can differ from the plan.
-        racks: whether members have racks. The text says so if the release uses the racks of the brokers that lead
-            (`uses_leader_racks`).
-        leader_racks: whether the plan knows these racks.
-
-    Examples:
-        >>> format_leader("Java", "2.8-3.3", "likely")
-        'Java 2.8-3.3 (likely)'
-    """
-    if library is None:
-        return None
-    text = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
-    if racks and uses_leader_racks(library, releases):
-        return text + (_RACKS if leader_racks else _UNKNOWN_RACKS)
-    return text + _STATIC if static and library in LIBRARIES_WITHOUT_STATIC_ORDER else text
-
-
-def read_leader(text: str | None) -> tuple[str | None, str | None, str | None]:
-    """Parses a text of `format_leader` into library, releases, and confidence.
-
-    Examples:
-        >>> read_leader("Java 2.8-3.3 (likely)"), read_leader("kafkajs"), read_leader(None)
-        (('Java', '2.8-3.3', 'likely'), ('kafkajs', None, None), (None, None, None))
-    """
-    if text is None:
-        return None, None, None
-    name, _, certainty = text.removesuffix(_STATIC).removesuffix(_UNKNOWN_RACKS).removesuffix(_RACKS).partition(" (")
-    library, _, releases = name.partition(" ")
-    return library, releases or None, certainty.rstrip(")") or None
-
-
-def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
-    """Returns the source of the rules by which a group is planned.
-
-    Args:
-        assignor: assignor of the plan, with its release (`metrics.assignor`).
-        leader: leader of the group (`metrics.leader_client`).
-
-    Examples:
-        >>> find_rule_source("sticky@3.3", "Java 2.8-3.3 (likely)").text
-        'Java 2.8-3.3 (likely), as 3.3'
-        >>> find_rule_source("sticky", "kafka-python (likely)").text
-        "today's Java, but led by kafka-python (likely)"
-        >>> find_rule_source("sticky", None)
-        RuleSource(kind='unknown', text="today's Java, leader not known")
-        >>> find_rule_source("range@librdkafka", "librdkafka 2.2+ (sure)")
-        RuleSource(kind='likely', text='librdkafka 2.2+ (sure), as 2.6.1')
-    """
-    if assignor in (*KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0):
-        return RuleSource(BROKER, "the broker")
-    name, separator, release = assignor.partition("@")
-    if name not in CLIENT_ASSIGNORS:
-        return RuleSource(OWN, "no client")
-    library, releases, certainty = read_leader(leader)
-    rules = "today's Java" if not separator else release if release in LIBRARIES else f"Java {release}"
-    if release.startswith("franz-go"):
-        rules = f"franz-go {release.removeprefix('franz-go').lstrip('-') or FRANZ_GO_RELEASE}"
-    if library is None:
-        return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    if (
-        not is_emulated(name, library)
-        or str(leader).endswith(_STATIC)
-        or (str(leader).endswith((_RACKS, _UNKNOWN_RACKS)) and not _follows_racks(assignor, str(leader)))
-        or assignor_of_leader(name, library, releases) != assignor
-    ):
-        return RuleSource(OTHER, f"{rules}, but led by {leader}", differs=True)
-    is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
-    as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
-    is_older = library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE
-    newest = NEWEST_OF_LIBRARY.get(library, (99, 0))
-    is_newer = release_bounds(releases)[0][:2] > newest
-    if is_older:
-        as_of = f", as 2.6.1{_librdkafka_defects(name, releases)}"
-    elif is_newer:
-        as_of = f", as {newest[0]}.{newest[1]}"
-    if is_older or is_newer:
-        certainty = LIKELY if certainty in (SURE, GIVEN) else certainty
-    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}", differs=is_older or is_newer)
-
-
-def _librdkafka_defects(assignor: str, releases: str | None) -> str:
-    """Returns what librdkafka before 2.6.1 does otherwise, if the leader's release might be one of these."""
-    defects = []
-    if assignor == COOPERATIVE:
-        defects.append(
-            "before, different subscriptions can count as balanced, or the leader never finishes, "
-            "confluentinc/librdkafka#4783"
-        )
-    if release_bounds(releases)[0] < (2, 2, 0):
-        defects.append("before 2.2, racks are ignored")
-    return f" ({'; '.join(defects)})" if defects else ""
-
-
-def _follows_racks(assignor: str, leader: str) -> bool:
-    """Checks whether an assignor does what a leader that uses racks of leaders does."""
-    return assignor == "roundrobin" or (assignor.endswith("@franz-go-1.21") and leader.endswith(_RACKS))
-
-
-def count_rules(rows: Iterable[tuple[str, str | None, int]]) -> Counter[str]:
-    """Counts groups by rule source; each row has assignor, leader, and number of groups."""
-    counts: Counter[str] = Counter()
-    for assignor, leader, groups in rows:
-        counts[find_rule_source(assignor, leader).kind] += groups
-    return counts
-
-
-def format_rule_sources(counts: Mapping[str, int]) -> str:
-    """Formats counts by rule source in one line; empty if there is no group.
-
-    Examples:
-        >>> format_rule_sources({"sure": 3, "unknown": 1}).partition("; ")[2]
-        'Java clients, leader not known: 1 group (--leader-client names it)'
-    """
-    texts = []
-    for kind in RULE_SOURCES:
-        if num_groups := counts.get(kind, 0):
-            remedy = " (--leader-client names it)" if kind in TO_NAME else ""
-            texts.append(f"{RULE_SOURCE_TEXTS[kind]}: {num_groups:,} group{'' if num_groups == 1 else 's'}{remedy}")
-    return f"By the rules of {'; '.join(texts)}" if texts else ""

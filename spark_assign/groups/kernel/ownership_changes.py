@@ -32,11 +32,11 @@ import pyarrow as pa
 from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
 from spark_assign.groups.kernel.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
-from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress_sorted,
     count_common_terms,
@@ -44,9 +44,11 @@ from spark_assign.numeric.partition_slices import (
     mask_from_indexes,
     match_equal_slices,
     match_keys,
+    ranges_by_length,
     split_keys,
+    starts_new_key,
+    take_names,
 )
-from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 NO_MEMBER = -1
 """Member index of partitions without an owner."""

@@ -26,44 +26,68 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
-from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.client_libraries import OR
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
-from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_metrics import (
-    DISTRIBUTION_METRICS,
-    LOAD_METRICS,
-    distribution_metrics,
-    group_metrics,
-    load_metrics,
-    read_ownership,
+from spark_assign.groups.assignors.custom import GroupAssignor, assign_custom
+from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
+from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_21
+from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
+from spark_assign.groups.assignors.range import assign_range
+from spark_assign.groups.assignors.release_rules import (
+    KAFKA_EQUIVALENTS,
+    assignor_of_leader,
+    client_assignor,
+    format_leader,
+    is_release_assignor,
+    parse_library_assignor,
+    parse_release_assignor,
 )
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, groups_with_leaders
-from spark_assign.groups.kernel.leader_rules import format_leader
-from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics
+from spark_assign.groups.assignors.roundrobin import assign_round_robin
+from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server.assign_server import assign_by_server
+from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_sticky
+from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
+from spark_assign.groups.kernel.client_libraries import OR
+from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, LISTED_MEMBER, IndexedFacts, column, rejected_table
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs, groups_with_leaders
+from spark_assign.groups.kernel.member_loads import LOAD_METRICS, load_metrics
+from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics, count_changes
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.java.key_index import take_names
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, find_alike, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    expand_slices,
+    find_alike,
+    key_ranges,
+    mask_from_indexes,
+    starts_new_key,
+    take_names,
+)
+from spark_assign.tables.errors import count
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
-
 ASSIGNED, ASSIGNED_ALIKE, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
     *("assigned", "assigned_alike", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
 )
-
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
+DISTRIBUTION_METRICS = {
+    **dict.fromkeys(("final_min_per_member", "final_max_per_member"), pa.int64()),
+    **dict.fromkeys(("final_max_over_mean", "topic_max_over_mean"), pa.float64()),
+    "members_without_partitions": pa.int64(),
+    "note": pa.string(),
+}
+"""Columns of `distribution_metrics`."""
 METRIC_COLUMNS = {
     "assignor": _TEXT,
     **dict.fromkeys(("members", "partitions", "min_per_member", "max_per_member"), _LONG),
@@ -87,8 +111,6 @@ PLAN_ROWS = pa.schema(
         **METRIC_COLUMNS,
     }
 )
-
-
 COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((ASSIGNED, WITHHELD, ORDER_DEPENDENT), ("member_id", "topic", "first", "step", "count")),
     ASSIGNED_ALIKE: ("topics", "member_ids", "firsts", "steps", "counts"),
@@ -97,7 +119,6 @@ COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     REJECTED: ("code", "detail"),
 }
 """Columns that a row of each kind uses, in addition to cluster, group_id, and kind."""
-
 ALL_KINDS = frozenset(COLUMNS_BY_KIND) - {ASSIGNED_ALIKE}
 
 
@@ -105,6 +126,9 @@ def columns_of(kinds: Collection[str]) -> list[str]:
     """Returns the columns of `PLAN_ROWS` that rows of these kinds use, in schema order."""
     used = {"cluster", "group_id", "kind"}.union(*(COLUMNS_BY_KIND[kind] for kind in kinds))
     return [name for name in PLAN_ROWS.names if name in used]
+
+
+NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -182,7 +206,7 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments)
 
 
-# --- assignors -----------------------------------------------------------------------------------------------
+# --- selects the assignor of each group ----------------------------------------------------------------------------
 
 
 def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
@@ -264,7 +288,266 @@ def _leader_texts(specs: GroupSpecs) -> list[str | None]:
     ]
 
 
-# --- rows ---------------------------------------------------------------------------------------------------
+# --- the one door to every assignor: `GroupSpecs` in, `GroupAssignments` out, many groups side by side -------------
+
+
+_LIBRARIES: dict[str, Callable[[GroupSpecs, str, BoolArray], GroupAssignments]] = {
+    "franz-go": assign_by_franz_go,
+    "franz-go-1.21": partial(assign_by_franz_go, rules=FRANZ_GO_1_21),
+    "franz-go-1.20": partial(assign_by_franz_go, rules=FRANZ_GO_1_20),
+    "librdkafka": assign_by_librdkafka,
+}
+"""Libraries with assignors that behave differently from every release of Kafka's clients."""
+
+
+def assign(
+    specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor] = NO_CUSTOM
+) -> GroupAssignments:
+    """Assigns the selected groups by one assignor, optionally of a client release
+    (`groups.assignors.release_rules`)."""
+    if assignor in custom:
+        return assign_custom(specs, selected, custom[assignor])
+    if assignor == WEIGHTED_STICKY:
+        return assign_weighted(specs, selected)
+    if assignor in SERVER_ASSIGNORS:
+        return assign_by_server(specs, assignor, selected)
+    library = parse_library_assignor(assignor)
+    if library is not None and library not in KAFKA_EQUIVALENTS:
+        return _LIBRARIES[library[1]](specs, library[0], selected)
+    profile = parse_release_assignor(assignor if library is None else KAFKA_EQUIVALENTS[library])
+    assert profile is not None, assignor
+    assignor, rules = profile
+    if assignor in STICKY:
+        return assign_sticky(specs, assignor, rules, selected)
+    windowed, slices = window_slices(specs, assignor, selected)
+    if assignor == "roundrobin":
+        return GroupAssignments.of(assign_round_robin(specs, selected, windowed, slices))
+    return GroupAssignments.of(assign_range(specs, selected, windowed, slices, uses_racks=rules.uses_racks))
+
+
+def assign_groups(
+    specs: GroupSpecs, assignors: Sequence[str | None], custom: Mapping[str, GroupAssignor] = NO_CUSTOM
+) -> GroupAssignments:
+    """Assigns every group that has an assignor; `assignors` has one name per group, or None."""
+    names = np.array([name or "" for name in assignors], object)
+    used = sorted(set(names.tolist()) - {""})
+    return GroupAssignments.of(EMPTY_SLICES).concat(*(assign(specs, name, names == name, custom) for name in used))
+
+
+def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> tuple[BoolArray, PartitionSlices]:
+    """Returns the mask of the selected groups for which Spark windows have computed range or roundrobin, and
+    the slices. Windows compute the groups that have their subscriptions as rows.
+
+    Raises:
+        AssertionError: partitions of these groups are missing, so that the plan would be incomplete.
+    """
+    facts, topics = specs.facts, specs.topics
+    if specs.subscription_rows is None or column(facts.table, f"{assignor}_count").null_count == len(facts.table):
+        return np.zeros_like(selected), EMPTY_SLICES
+    has_lists = mask_from_indexes(facts.group_index[facts.rows_by_kind[LISTED_MEMBER]], facts.num_groups)
+    selected = selected & ~has_lists[specs.fact_group_index]
+    member, topic = np.divmod(specs.subscription_rows.key, max(len(topics), 1))
+    columns = [
+        facts.int_column(f"{assignor}_{field}", 0)[specs.subscription_rows.row] for field in ("first", "step", "count")
+    ]
+    slices = PartitionSlices(member, topic, *columns).take((columns[-1] > 0) & selected[topics.group[topic]])
+    partitions = topics.partitions_to_assign(selected)
+    if (np.bincount(slices.topic, slices.count, len(partitions)) != partitions).any():
+        raise AssertionError(f"windows have not assigned all partitions of the groups that {assignor} plans")
+    return selected, slices
+
+
+# --- metrics: balance, moves, irregularities -----------------------------------------------------------------------
+
+
+def read_ownership(specs: GroupSpecs, assignments: GroupAssignments, is_planned: BoolArray) -> Ownership:
+    """Returns what the planned groups own and what they are assigned."""
+    members = is_planned[specs.members.group]
+    return Ownership(
+        num_groups=specs.num_groups,
+        topic_group=specs.topics.group,
+        partitions=specs.topics.partitions,
+        owned=specs.owned.take(members[specs.owned.member]),
+        departed=specs.departed_owned.take(is_planned[specs.topics.group[specs.departed_owned.topic]]),
+        assigned=assignments.assigned_now,
+        withheld=assignments.withheld_slices,
+    )
+
+
+def group_metrics(
+    specs: GroupSpecs, compared: Ownership, order_dependent: PartitionSlices, *, racks_known: bool
+) -> dict[str, pa.Array]:
+    """Returns the metrics of each group; columns and units: `tables.groups.METRICS`."""
+    counts, topics = count_changes(compared), specs.topics
+    assigned, withheld = compared.assigned, compared.withheld
+    no_subscription = ~specs.members.has_subscription
+    unknown = topics.is_subscribed & (topics.partitions <= 0)
+    return {
+        **balance_metrics(specs.members.group, specs.num_groups, assigned),
+        "moved": pa.array(counts.moved),
+        "revoked": pa.array(counts.owned - counts.kept),
+        "unassigned": pa.array(count_unassigned(specs, assigned)),
+        "withheld": pa.array(compared.sum_by_group(withheld.topic, withheld.count)),
+        "members_without_subscription": pa.array(
+            np.bincount(specs.members.group[no_subscription], minlength=specs.num_groups)
+        ),
+        "unknown_topics": pa.array(np.bincount(topics.group[unknown], minlength=specs.num_groups)),
+        "owned_unknown_topic": pa.array(counts.topic_gone),
+        "owned_out_of_range": pa.array(counts.out_of_range),
+        "claim_conflicts": pa.array(counts.conflicts),
+        "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
+        "rack_matched": count_rack_matched(specs, assigned, racks_known=racks_known),
+    }
+
+
+def balance_metrics(group: IntArray, num_groups: int, assigned: PartitionSlices) -> dict[str, pa.Array]:
+    """Returns how evenly the assigned partitions are spread over the members of each group.
+
+    Args:
+        group: group index of each member, ascending; every group has members.
+        num_groups: number of groups.
+        assigned: the assignment; `member` indexes into `group`.
+    """
+    starts = np.searchsorted(group, np.arange(num_groups))
+    num_owned = np.bincount(assigned.member, assigned.count, len(group)).astype(np.int64)
+    members = np.diff(np.append(starts, len(group)))
+    total, minimum, maximum = (
+        function.reduceat(num_owned, starts) if len(starts) else num_owned
+        for function in (np.add, np.minimum, np.maximum)
+    )
+    mean = total / np.maximum(members, 1)
+    squares = (num_owned - np.repeat(mean, members)) ** 2
+    variance = (np.add.reduceat(squares, starts) if len(starts) else squares) / np.maximum(members, 1)
+    max_over_mean = np.divide(maximum, mean, out=np.zeros(len(mean)), where=total > 0)
+    return {
+        "members": pa.array(members),
+        "partitions": pa.array(total),
+        "min_per_member": pa.array(minimum),
+        "max_per_member": pa.array(maximum),
+        "mean_per_member": pa.array(mean),
+        "stddev_per_member": pa.array(np.sqrt(variance)),
+        "max_over_mean": pa.array(max_over_mean, mask=total == 0),
+    }
+
+
+def distribution_metrics(
+    specs: GroupSpecs, target: PartitionSlices, assignors: Sequence[str | None]
+) -> dict[str, pa.Array]:
+    """Returns how each group's partitions are distributed after the last round, and what is conspicuous about it.
+
+    Args:
+        specs: the groups.
+        target: the assignment, including withheld partitions.
+        assignors: the assignor of each group; None: no assignor.
+    """
+    members, topics = specs.members, specs.topics
+    final = balance_metrics(members.group, specs.num_groups, target)
+    idle = (np.bincount(target.member, target.count, len(members)) == 0) & members.has_subscription
+    num_idle = np.bincount(members.group[idle], minlength=specs.num_groups)
+    lists = specs.list_subscribers(np.arange(len(members)))
+    mean = topics.partitions / np.maximum(lists.size[lists.of_topic], 1)
+    largest = _largest_shares(target, len(topics), max(len(members), 1))
+    skew = largest / np.maximum(mean, 1)
+    by_skew = np.lexsort((-np.arange(len(topics)), skew, topics.group))
+    num_topics = np.bincount(topics.group, minlength=specs.num_groups)
+    worst = np.append(by_skew, -1)[np.where(num_topics > 0, np.cumsum(num_topics) - 1, -1)]
+    largest_topic = np.zeros(specs.num_groups, np.int64)
+    np.maximum.at(largest_topic, topics.group, np.where(topics.is_subscribed, topics.partitions, 0))
+    even, most = np.ceil(mean).astype(np.int64), final["max_per_member"].to_numpy()
+    partitions = count_subscribed_partitions(specs)
+    sizes = np.bincount(members.group[members.has_subscription], minlength=specs.num_groups)
+    is_uneven = (worst >= 0) & ((largest > even + 1) & (largest >= 2 * even))[worst] if len(topics) else worst > 0
+    is_range = np.array([client_assignor(name or "") in ("range", "server-range") for name in assignors], bool)
+    share = -(-partitions // np.maximum(sizes, 1))
+    is_mixed = _is_heterogeneous(specs)
+    is_skewed = (is_range | is_mixed) & (most > share)
+    notes: list[str | None] = [None] * specs.num_groups
+    for group in np.flatnonzero((num_idle > 0) | is_uneven | is_skewed).tolist():
+        by_topic, texts = f"{assignors[group]} divides each topic separately, ", []
+        if num_idle[group]:
+            reason = "other members have all partitions of the topics that they subscribe to"
+            if partitions[group] < sizes[group]:
+                reason = f"the topics have {count(partitions[group], 'partition')} in total"
+            elif is_range[group] and not is_mixed[group] and largest_topic[group] < sizes[group]:
+                reason = f"{by_topic}and no topic has more partitions than {largest_topic[group]:,}"
+            have = "has" if num_idle[group] == 1 else "have"
+            texts.append(f"{num_idle[group]:,} of {sizes[group]:,} members {have} no partitions: {reason}")
+        elif is_skewed[group]:
+            reason = f"{by_topic}so the same members have the larger share of each: up to"
+            if is_mixed[group]:
+                reason = "members subscribe to different topics, and one has"
+            texts.append(f"{reason} {most[group]:,} partitions, and an even share is {share[group]:,}")
+        if is_uneven[group]:
+            topic = worst[group]
+            name, counts = specs.topic[topic].as_py(), f"{largest[topic]:,} of {topics.partitions[topic]:,} partitions"
+            texts.append(f"one member has {counts} of {name}, and an even share is {even[topic]:,}")
+        notes[group] = "; ".join(texts)
+    return {
+        **{f"final_{name}": final[name] for name in ("min_per_member", "max_per_member", "max_over_mean")},
+        "topic_max_over_mean": pa.array(np.append(skew, 0)[worst], mask=np.append(skew, 0)[worst] == 0),
+        "members_without_partitions": pa.array(num_idle),
+        "note": pa.array(notes, pa.string()),
+    }
+
+
+def _is_heterogeneous(specs: GroupSpecs) -> BoolArray:
+    """Checks, for each group, whether members subscribe to different topics. Members without a subscription don't
+    count."""
+    topics, num_sets = specs.topics, len(specs.subscriber_sets) + 1
+    sets = topics.group * num_sets + topics.subscriber_set - ALL_MEMBERS
+    return np.bincount(np.unique(sets[topics.is_subscribed]) // num_sets, minlength=specs.num_groups) > 1
+
+
+def _largest_shares(target: PartitionSlices, num_topics: int, num_members: int) -> IntArray:
+    """Returns the number of partitions that one member has of each topic, at most."""
+    key = target.topic * num_members + target.member
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(starts_new_key(key[order]))
+    largest = np.zeros(num_topics, np.int64)
+    if len(starts):
+        np.maximum.at(largest, target.topic[order[starts]], np.add.reduceat(target.count[order], starts))
+    return largest
+
+
+def count_subscribed_partitions(specs: GroupSpecs) -> IntArray:
+    """Returns the number of partitions of all subscribed topics, per group."""
+    known = specs.topics.with_metadata
+    return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.num_groups).astype(np.int64)
+
+
+def count_unassigned(specs: GroupSpecs, assigned: PartitionSlices) -> IntArray:
+    """Returns the number of partitions of all subscribed topics, per group, that have no owner. Sticky assignors leave
+    a member a partition that it claims beyond the topic's; it stands for none of these."""
+    existing = assigned.below(specs.topics.partitions)
+    owned = np.bincount(specs.topics.group[existing.topic], existing.count, specs.num_groups).astype(np.int64)
+    return count_subscribed_partitions(specs) - owned
+
+
+def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_known: bool) -> pa.Array:
+    """Returns the number of partitions, per group, that have a replica in the rack of their member; null if no member
+    has a rack.
+    """
+    has_racks = np.zeros(specs.num_groups, bool)
+    has_racks[specs.members.group[specs.members.rack >= 0]] = racks_known
+    set_has_rack = np.zeros((len(specs.rack_sets), len(specs.racks)), bool)
+    for index, rack_set in enumerate(specs.rack_sets):
+        set_has_rack[index, list(rack_set)] = True
+    matched = np.zeros(specs.num_groups, np.int64)
+    has_rack_set = mask_from_indexes(list(specs.rack_set), len(specs.topics))
+    runs = assigned.take(has_rack_set[assigned.topic] & (specs.members.rack[assigned.member] >= 0))
+    runs = runs.take(np.argsort(runs.topic, kind="stable"))
+    for start, end in key_ranges(runs.topic):
+        topic = int(runs.topic[start])
+        topic_slices = runs.take(np.arange(start, end))
+        run, partition = expand_slices(topic_slices.first, topic_slices.step, topic_slices.count)
+        partition_sets = specs.rack_set[topic]
+        exists = partition < len(partition_sets)
+        rack = specs.members.rack[topic_slices.member[run[exists]]]
+        matched[specs.topics.group[topic]] += int(set_has_rack[partition_sets[partition[exists]], rack].sum())
+    return pa.array(matched, mask=~has_racks)
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
 
 
 def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array]:

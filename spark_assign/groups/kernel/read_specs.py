@@ -18,10 +18,13 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
     IndexedFacts,
+    NameIndex,
+    find_faults,
     find_owned,
+    find_unsupported_groups,
     index_facts,
+    rejected_table,
 )
-from spark_assign.groups.kernel.faults import find_faults, find_unsupported_groups, rejected_table
 from spark_assign.groups.kernel.group_specs import (
     ALL_MEMBERS,
     GroupSpecs,
@@ -29,10 +32,17 @@ from spark_assign.groups.kernel.group_specs import (
     SubscriptionRows,
     TopicColumns,
 )
-from spark_assign.java.key_index import KeyIndex, NameIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes, match_keys
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    IntArray,
+    KeyIndex,
+    PartitionSlices,
+    expand_slices,
+    invert,
+    key_ranges,
+    mask_from_indexes,
+    match_keys,
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Rows of several tables in one table: the input of a pass over whole groups, and its result.
 
-A row of the input has a list of structs per table, of which all but one are empty (`spark.tagged_pass.gather_tables`).
+A row of the input has a list of structs per table, of which all but one are empty (`spark.dataframes.gather_tables`).
 A row of the result is tagged: `kind` says which columns it uses.
 """
 

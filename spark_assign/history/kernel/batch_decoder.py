@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.history.kernel.binary_column import BinaryColumn, combine_chunks
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, IntArray
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError, as_text
 

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.numeric.arrays import IntArray, ranges_by_length
 
 _WIDTHS = {">i1": 1, ">u1": 1, ">i2": 2, ">i4": 4, ">i8": 8}
 

@@ -43,8 +43,7 @@ from spark_assign.history.kernel.timeline import (
     RecordedMember,
     Timeline,
 )
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import IntArray, starts_new_key
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 from spark_assign.wire import streams_protocol
 

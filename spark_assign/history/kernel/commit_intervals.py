@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from spark_assign.history.kernel.binary_column import build_lists, combine_chunks
 from spark_assign.history.kernel.timeline import CommitInterval
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import IntArray, starts_new_key
 
 _MIN_INT64 = np.iinfo(np.int64).min
 

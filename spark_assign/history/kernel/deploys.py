@@ -34,7 +34,7 @@ from itertools import compress, pairwise
 from spark_assign.history.kernel.departures import CRASHED, GUESS, Departure
 from spark_assign.history.kernel.pauses import PauseSummary
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, Timeline
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 ROLLING, RESTART, SCALE_OUT, SCALE_IN = "rolling-restart", "restart", "scale-out", "scale-in"
 CRASH, FLAPPING, MIXED = "crash", "flapping", "mixed"

@@ -42,8 +42,7 @@ from spark_assign.history.kernel.commit_intervals import (
     merge_intervals,
     pack_keys,
 )
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.arrays import BoolArray, IntArray, starts_new_key
 from spark_assign.tables.groups import is_own_group
 from spark_assign.wire.group_records import NAMES, NEWEST
 

@@ -22,8 +22,7 @@ from spark_assign.history.kernel.commit_intervals import (
 )
 from spark_assign.history.kernel.facts import COMMITS, DELETED, RECORD, UNREADABLE
 from spark_assign.history.kernel.record_parser import RawRecord
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
+from spark_assign.numeric.arrays import IntArray, key_ranges, starts_new_key
 
 _MAX_CHUNK_SIZE = 300_000
 """Maximum number of facts, intervals, and kilobytes of records in a chunk, unless a single group has more."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, IntArray
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import (

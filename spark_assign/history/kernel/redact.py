@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel.batch_decoder import find_commit_layout, read_commit_keys
 from spark_assign.history.kernel.binary_column import BinaryColumn
-from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.arrays import BoolArray
 from spark_assign.wire import consumer_protocol, group_records
 from spark_assign.wire.reader import Reader, WireError
 

@@ -12,14 +12,18 @@ import pyarrow.compute as pc
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, broker_releases
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM, UNIFORM_4_0_0
-from spark_assign.groups.kernel.assign import assign, assign_groups
-from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import (
+    assign,
+    assign_groups,
+    balance_metrics,
+    count_rack_matched,
+    read_ownership,
+)
 from spark_assign.migration.kernel.migration_verdict import Policy
 from spark_assign.migration.kernel.rolling_restart import RollingRestart, simulate_restarts
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.parameters import Param

@@ -41,7 +41,7 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, releas
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import without_consumer_protocol
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
 """Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""

@@ -40,14 +40,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.plan_groups import assign_groups, read_ownership
 from spark_assign.groups.kernel.read_specs import GroupSubset, select_members
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices, mask_from_indexes
 
 MAX_RESTARTS = 64
 """Maximum number of simulated restarts per group."""

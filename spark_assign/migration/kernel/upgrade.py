@@ -18,14 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.release_rules import release_bounds
-from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.client_libraries import read_client_libraries
 from spark_assign.groups.kernel.client_settings import STOP_ALL
 from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
-from spark_assign.groups.kernel.plan_groups import read_assignors, read_leaders
+from spark_assign.groups.kernel.plan_groups import (
+    assign_groups,
+    count_subscribed_partitions,
+    read_assignors,
+    read_leaders,
+    read_ownership,
+)
 from spark_assign.groups.kernel.read_specs import GroupSubset, PassInput, open_pass, select_members
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_verdict import DONE, READY, READY_WITH_WARNINGS
@@ -54,9 +58,9 @@ from spark_assign.migration.kernel.upgrade_verdict import (
     reports_owned,
     rules_of_release,
 )
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
+    IntArray,
     PartitionSlices,
     intersect_partitions,
     invert,

@@ -31,10 +31,8 @@ from spark_assign.groups.assignors.release_rules import (
 from spark_assign.groups.assignors.sticky.sticky_groups import hash_owned_order, sort_by_owned_order
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, AssignorSwitch, assignor_lines, plan_switch
-from spark_assign.java.key_index import KeyIndex
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, KeyIndex, PartitionSlices
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 from spark_assign.replicas.kernel.cluster_brokers import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,

@@ -29,7 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.numeric.segmented_arrays import key_ranges
+from spark_assign.numeric.arrays import key_ranges
 from spark_assign.replicas.kernel.anneal_loads import anneal
 from spark_assign.replicas.kernel.branch_and_bound import branch_and_bound
 from spark_assign.replicas.kernel.load_placement import CHARGE, EPSILON, BoundedLoad, LoadPlacement

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 from spark_assign.replicas.kernel.balance_loads import balance_loads
 from spark_assign.replicas.kernel.load_placement import BoundedLoad
 from spark_assign.replicas.kernel.reassignment_facts import MAX_BYTES, NamedCluster, RejectedError
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 LOG_DIRS = "log-dirs"
 """Name of the goal, and reason of the moves."""

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_assign.numeric.array_types import FloatArray, IntArray
+from spark_assign.numeric.arrays import FloatArray, IntArray
 from spark_assign.replicas.kernel.load_placement import EPSILON, LoadPlacement
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from spark_assign.groups.assignors.release_rules import release_bounds
 from spark_assign.groups.kernel.client_settings import UNSEEN, UNSEEN_BY_LEADER
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 RESTART, DOWN, REASSIGN, GROW = EVENTS = ("restart", "down", "reassign", "grow")
 """Kinds of events."""

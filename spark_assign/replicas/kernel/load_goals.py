@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from spark_assign.numeric.array_types import FloatArray, IntArray
+from spark_assign.numeric.arrays import FloatArray, IntArray
 from spark_assign.replicas.kernel.balance_loads import balance_loads
 from spark_assign.replicas.kernel.balance_log_dirs import LOG_DIRS
 from spark_assign.replicas.kernel.load_placement import BoundedLoad, sum_by_broker

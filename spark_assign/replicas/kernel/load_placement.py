@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
 CHARGE = 0.02

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.java.random import JavaRandom, draw_pairs
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS, IntArray
 from spark_assign.replicas.kernel import admin_utils
 from spark_assign.replicas.kernel import striped_replica_placer as striped
 from spark_assign.replicas.kernel.cluster_brokers import (

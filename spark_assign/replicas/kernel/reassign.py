@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
 from spark_assign.replicas.kernel.rebalance_replicas import balance_replicas
 from spark_assign.replicas.kernel.replica_cluster import (

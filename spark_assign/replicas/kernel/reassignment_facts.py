@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import InputTable, table_rows
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.segmented_arrays import key_ranges
+from spark_assign.numeric.arrays import IntArray, key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 from spark_assign.replicas.kernel.restart_order import MAX_REPLICAS
 

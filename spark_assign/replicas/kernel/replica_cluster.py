@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 
 NO_BROKER = -1
 """Fills up the rows of `ReplicaCluster.current`."""

@@ -22,8 +22,7 @@ from spark_assign.report import plan_page
 from spark_assign.report import replicas as replica_placement
 from spark_assign.report import share_and_streams as streams_groups
 from spark_assign.report import simulation as simulations
-from spark_assign.report.formatting import Rows, count, visible, with_own_names
-from spark_assign.report.listed_groups import name_clusters_of
+from spark_assign.report.formatting import Rows, count, name_clusters_of, visible, with_own_names
 from spark_assign.report.report_data import PlanRows
 from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.spark.progress import progress

@@ -28,16 +28,16 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
-from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.faults import rejected_table
+from spark_assign.groups.kernel.facts import column, rejected_table
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.hash_map import IdentityDecides
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress,
     compress_tagged,

@@ -19,10 +19,17 @@ from spark_assign.groups.assignors.server.coordinator_order import (
 )
 from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
-from spark_assign.java.key_index import KeyIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    IntArray,
+    KeyIndex,
+    PartitionSlices,
+    expand_slices,
+    invert,
+    mask_from_indexes,
+    ranges_by_length,
+)
 
 _NO_PARTITION = -1
 """Partition of an owned topic without partitions."""

@@ -26,16 +26,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.java.hash_map import HashTable, capacities_for, compute_if_absent_order, table_order, treeified_groups
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes, match_keys
-from spark_assign.numeric.segmented_arrays import (
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    IntArray,
     expand_slices,
+    invert,
     key_ranges,
+    mask_from_indexes,
+    match_keys,
     number_keys,
     ranges_by_length,
     starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
+from spark_assign.numeric.arrays import row_numbers as ranks_of
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
 _HASH_MASK = 0xFFFFFFFF

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from spark_assign.java.hash_map import java_key, string_hashes
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 CODE_BITS = 32
 """Number of bits for the partition in a partition key."""

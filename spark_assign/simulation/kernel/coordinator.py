@@ -19,7 +19,7 @@ from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMemb
 from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import RebalanceRow
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID"
 

@@ -1,4 +1,4 @@
-"""Computes the leaders' assignments of many groups in one batch, by the door that `plan` uses (`groups.kernel.assign`).
+"""Computes the leaders' assignments of many groups in one batch, as `plan` does (`groups.kernel.plan_groups.assign`).
 
 An assignor is a function from requests to responses. To add one, add an entry to `ASSIGNORS`:
 
@@ -20,12 +20,10 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
-from spark_assign.groups.kernel.assign import assign as assign_specs
 from spark_assign.groups.kernel.facts import FACT_TYPES, IndexedFacts, index_facts
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists, TopicColumns
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress_sorted, invert
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.groups.kernel.plan_groups import assign as assign_specs
+from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress_sorted, invert, starts_new_key
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
     PARTITION_MASK,

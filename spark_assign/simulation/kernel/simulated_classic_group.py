@@ -14,7 +14,7 @@ from spark_assign.simulation.kernel.member import CLOSING, JOINING, NO_GENERATIO
 from spark_assign.simulation.kernel.ownership_log import UNOWNED
 from spark_assign.simulation.kernel.settings import COOPERATIVE
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError, InitialState, SimulatedGroup
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 # --- classic consumers ------------------------------------------------------------------------------------------------
 #

@@ -14,8 +14,7 @@ from spark_assign.groups.assignors.server import SERVER_RANGE
 from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
 from spark_assign.groups.assignors.server.uniform import NO_MEMBER, compute_quotas, rebalance
 from spark_assign.java.hash_map import java_key
-from spark_assign.numeric.partition_slices import PartitionSlices, invert
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.arrays import PartitionSlices, invert, row_numbers
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, CodeLists, codes_by_member
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMembers
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes

@@ -24,13 +24,11 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.sources.connect.rest import UNASSIGNED, ConnectHttp, RestView, host_and_port
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
-from spark_assign.stores.file_faults import shortened
-from spark_assign.stores.locations import split_url
+from spark_assign.stores.locations import shortened, split_url
 from spark_assign.tables.connect import INPUT_TABLES
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError, SourceError, count
 from spark_assign.tables.schema_fields import columns, schema
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")

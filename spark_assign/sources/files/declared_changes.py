@@ -33,8 +33,7 @@ from spark_assign.comparison.declared_changes import MAX_NAME, UNSET, DeclaredCh
 from spark_assign.comparison.what_if import MAX_COUNT
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.sources.auth import properties
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.quoting import comment_text
 from spark_assign.tables.quoting import markdown_code as code
 

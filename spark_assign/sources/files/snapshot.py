@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.numeric.partition_slices import compress_sorted
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.numeric.arrays import compress_sorted
+from spark_assign.spark.dataframes import to_arrow_schema
+from spark_assign.stores.locations import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, is_own_group
 
 

@@ -23,10 +23,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_offsets import SHOWN_MICROS
 from spark_assign.sources.files.tables import temporary_settings
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 from spark_assign.spark.progress import progress
-from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.stores.locations import KEYS
 from spark_assign.stores.targets import retry_conflicts
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SNAPSHOTS

@@ -1,8 +1,8 @@
 """Writes a snapshot as files: one folder per cluster in the folder of a fleet, with a file per table and
 `snapshot.json`.
 
-`cluster_folders` defines the layout and why a failed snapshot leaves the previous one intact. `snapshot_catalog` writes
-tables of a catalog.
+`stores.locations` defines the layout, and why a failed snapshot leaves the previous one intact. `snapshot_catalog`
+writes tables of a catalog.
 """
 
 from __future__ import annotations
@@ -26,8 +26,16 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.stores.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest, read_summary
-from spark_assign.stores.locations import local_path
+from spark_assign.stores.locations import (
+    KEYS,
+    SUMMARY,
+    TAKEN,
+    folder_name,
+    is_cluster,
+    local_path,
+    newest,
+    read_summary,
+)
 from spark_assign.tables.errors import ConfigError, SourceError
 
 FORMATS = ("parquet", "csv", "json")

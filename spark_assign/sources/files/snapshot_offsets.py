@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.tagged_pass import union
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError, in_one_line
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS

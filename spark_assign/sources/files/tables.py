@@ -1,7 +1,7 @@
 """Reads the tables of a fleet: files in a folder, or tables of a catalog.
 
 A folder has, for each table of `tables.groups.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
-`<table>/`; or it has one folder per cluster with these (`cluster_folders`), which are read as one fleet. A catalog has
+`<table>/`; or it has one folder per cluster with these (`stores.locations`), which are read as one fleet. A catalog has
 tables with these names. Only `tables.groups.REQUIRED_TABLES` are required.
 """
 
@@ -19,13 +19,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.spark.dataframes import union
 from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
-from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, read_summary, split_by_cluster
-from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
-from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
+from spark_assign.stores.locations import (
+    SUMMARY,
+    FileFaults,
+    file_system,
+    for_spark,
+    is_cluster,
+    is_path,
+    join,
+    key_of,
+    local_path,
+    read_summary,
+    split_by_cluster,
+)
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_version
@@ -103,7 +113,8 @@ def read_tables(
         if read := [frame for frame in found if frame is not None]:
             frames[name] = union(read)
     faults.verify()
-    typed_text.verify(checks)
+    if checks:
+        typed_text.verify(checks)
     return frames
 
 

@@ -29,7 +29,7 @@ from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Patterns, Progress, matches
 from spark_assign.sources.kafka.loads import LoadReadOptions
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 
 
 def snapshot(

@@ -26,7 +26,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest,
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
-from spark_assign.stores.file_faults import shortened
+from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.wire.reader import WireError
 

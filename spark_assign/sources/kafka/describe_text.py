@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
-from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, count
 
 Line = tuple[str, int, str]
 """File, line number from 1, text."""

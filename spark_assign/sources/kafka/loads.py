@@ -21,7 +21,7 @@ from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest
 
 from spark_assign.numeric import rates
-from spark_assign.numeric.array_types import FloatArray
+from spark_assign.numeric.arrays import FloatArray
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import groups as kafka_groups

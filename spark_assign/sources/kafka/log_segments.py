@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.history.kernel import log_segments as segments
-from spark_assign.spark.arrow_batches import dataframe_of_rows, forget_zipped_pyspark
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import dataframe_of_rows, forget_zipped_pyspark, to_arrow_schema
 from spark_assign.spark.engine import shares_files
 from spark_assign.stores.locations import for_spark, local_path
 from spark_assign.tables.errors import SourceError

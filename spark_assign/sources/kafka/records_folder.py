@@ -24,9 +24,9 @@ from spark_assign.sources.auth.settings import settings
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT, CLIENT_FILES
 from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_records
-from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.stores.file_faults import problem_of
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.local_tables import refuse_pipe
+from spark_assign.stores.locations import problem_of
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.history import RECORDS
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import schema
 from spark_assign.wire.group_records import RECORDS, write_key, write_value

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from spark_assign.groups.kernel.faults import format_row
+from spark_assign.groups.kernel.facts import format_row
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     BALANCE_SUBTOPOLOGY,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 from spark_assign.streams.kernel.classic_application import (
     MIN_TRAFFIC,
     NO_RACKS,

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
-from spark_assign.groups.kernel.faults import REMEDIES as GROUP_REMEDIES
-from spark_assign.groups.kernel.faults import format_row, join_faults
+from spark_assign.groups.kernel.facts import REMEDIES as GROUP_REMEDIES
+from spark_assign.groups.kernel.facts import format_row, join_faults
 from spark_assign.groups.kernel.tagged_rows import GroupRows, InputTable, find_key_faults, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
@@ -26,7 +26,7 @@ from spark_assign.java.hash_map import (
     text_order,
     text_ranks,
 )
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId

@@ -21,7 +21,7 @@ from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulation_input import TABLES
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
-from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.tables.groups import GROUP_KEY
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster

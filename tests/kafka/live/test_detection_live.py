@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from spark_assign.groups.assignors.release_rules import LIKELY, SURE, UNKNOWN
 from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
-from spark_assign.groups.kernel.leader_rules import LIKELY, SURE, UNKNOWN
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.client_libraries import OF_GO_AND_NODE, Running

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import MigrationParams, plan, plan_migration
-from spark_assign.spark.partition_slices import expand
+from spark_assign.spark.dataframes import expand
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer

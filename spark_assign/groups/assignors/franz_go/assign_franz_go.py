@@ -41,17 +41,19 @@ from spark_assign.groups.kernel.group_specs import (
     assignment_order,
     read_leader_racks,
 )
-from spark_assign.java.key_index import byte_ranks
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
+    BoolArray,
+    IntArray,
     PartitionSlices,
+    byte_ranks,
     compress,
     invert,
     mask_from_indexes,
     owners_to_slices,
+    ranges_by_length,
+    row_numbers,
 )
-from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
 def assign_by_franz_go(

@@ -30,7 +30,7 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.arrays import IntArray
 
 
 @dataclass(frozen=True)

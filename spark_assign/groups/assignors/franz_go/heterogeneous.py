@@ -35,7 +35,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
     MemberHeap,
     swap_remove,
 )
-from spark_assign.numeric.segmented_arrays import number_lists
+from spark_assign.numeric.arrays import number_lists
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
     plan_homogeneous,
 )
 from spark_assign.groups.assignors.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import number_lists, starts_new_key
+from spark_assign.numeric.arrays import BoolArray, IntArray, number_lists, starts_new_key
 
 MAX_ORDERS = 120
 """Maximum number of orders that are tried."""

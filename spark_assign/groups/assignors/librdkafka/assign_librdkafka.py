@@ -41,10 +41,18 @@ from spark_assign.groups.kernel.group_specs import (
     SubscriberLists,
     assignment_order,
 )
-from spark_assign.java.key_index import byte_ranks
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    byte_ranks,
+    compress,
+    invert,
+    mask_from_indexes,
+    ranges_by_length,
+    row_numbers,
+)
 
 
 def assign_by_librdkafka(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:

@@ -25,8 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import invert
+from spark_assign.numeric.arrays import IntArray, invert
 
 
 class UndefinedBehaviorError(Exception):

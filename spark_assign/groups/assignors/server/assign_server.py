@@ -43,19 +43,21 @@ from spark_assign.groups.assignors.server.uniform import (
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress,
     compress_in_order,
     invert,
+    key_ranges,
     mask_from_indexes,
     match_equal_slices,
     match_keys,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 _FindSlices = Callable[[], PartitionSlices]
 

@@ -22,17 +22,20 @@ import numpy as np
 from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import UNKNOWN_POSITION, GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, capacities, spread_hashes, table_order
-from spark_assign.java.key_index import KeyIndex
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
+    KeyIndex,
     PartitionSlices,
     invert,
+    key_ranges,
     mask_from_indexes,
     member_partition_keys,
     positions_in,
+    row_numbers,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, starts_new_key
 
 # --- the order in which the group coordinator passes members, topics, and partitions to its assignors ---------
 #

@@ -28,9 +28,11 @@ from math import factorial, prod
 import numpy as np
 
 from spark_assign.groups.assignors.server.uniform import assign_group
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
-from spark_assign.numeric.segmented_arrays import (
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
     exclusive_sum,
     number_lists,
     ranges_by_length,

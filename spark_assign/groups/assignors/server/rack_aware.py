@@ -30,15 +30,19 @@ import numpy as np
 
 from spark_assign.groups.assignors.server.uniform import TargetAssignments
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress_tagged,
     invert,
+    key_ranges,
     mask_from_indexes,
     owners_to_slices,
+    ranges_by_length,
+    row_numbers,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers, starts_new_key
 
 _NO_MEMBER = -1
 

@@ -40,19 +40,18 @@ import numpy as np
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.groups.assignors.sticky.sticky_groups import split_slices
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
+    BoolArray,
+    IntArray,
     PartitionSlices,
-    find_interleaved,
-    mask_from_indexes,
-    merge_sorted,
-)
-from spark_assign.numeric.segmented_arrays import (
     exclusive_sum,
     expand_slices,
+    find_interleaved,
     first_rows,
     key_ranges,
+    mask_from_indexes,
+    merge_sorted,
     number_lists,
     row_numbers,
     sorted_union,

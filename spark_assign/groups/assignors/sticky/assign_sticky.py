@@ -47,8 +47,14 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     resolve_conflicts,
 )
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices, mask_from_indexes
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    PARTITION_BITS,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    mask_from_indexes,
+)
 
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """The sticky assignors, and their classes in Kafka."""

@@ -40,17 +40,21 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     keep_owned,
 )
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
+    expand_slices,
     mask_from_indexes,
     member_partition_keys,
+    ranges_by_length,
     rank_partitions,
+    row_numbers,
     split_keys,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 
 def plan_constrained(

@@ -24,9 +24,18 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     hash_order_while_balancing,
 )
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, positions_in, split_keys
-from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    invert,
+    key_ranges,
+    positions_in,
+    ranges_by_length,
+    row_numbers,
+    split_keys,
+)
 
 
 def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_generation: IntArray) -> dict[int, int]:

@@ -50,9 +50,15 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     keep_owned,
 )
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, RACK_MISMATCH, GroupAssignments
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, split_keys
-from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
+from spark_assign.numeric.arrays import (
+    PARTITION_BITS,
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    ranges_by_length,
+    split_keys,
+    starts_new_key,
+)
 
 
 @dataclass(frozen=True)

@@ -44,17 +44,20 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 )
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.java.hash_map import IdentityDecides, capacities, spread_hashes, table_order, treeified_groups
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
     compress,
     invert,
     member_partition_keys,
     positions_in,
+    ranges_by_length,
+    row_numbers,
     split_keys,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,19 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.kernel.group_specs import HashOrders
 from spark_assign.java.hash_map import HashTable, capacities, partition_hash, spread_hashes
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
+from spark_assign.numeric.arrays import (
     PARTITION_BITS,
+    BoolArray,
+    IntArray,
     PartitionSlices,
+    exclusive_sum,
     invert,
     member_partition_keys,
     positions_in,
+    row_numbers,
     split_keys,
+    starts_new_key,
 )
-from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
 @dataclass(frozen=True)

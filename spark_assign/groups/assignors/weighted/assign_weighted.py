@@ -45,11 +45,19 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     compute_bounds,
     fill_loads,
 )
-from spark_assign.groups.kernel.group_metrics import configured_value
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import compress_tagged, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
+from spark_assign.groups.kernel.member_loads import configured_value
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    compress_tagged,
+    invert,
+    key_ranges,
+    mask_from_indexes,
+    ranges_by_length,
+    row_numbers,
+)
 
 
 def assign_weighted(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:

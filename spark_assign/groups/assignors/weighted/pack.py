@@ -32,8 +32,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 import numpy as np
 
 from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes
 
 _MAX_EXAMINED = 20_000_000
 """Maximum number of partitions to examine in order to make room for others, but at least 64 searches."""

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from spark_assign.groups.kernel.group_specs import BALANCING
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
 
 HELD, HOT_PARTITION, OVER_CAPACITY, RELAXED = range(4)
 BOUND_STATUSES = ("held", "hot-partition", "over-capacity", "relaxed")

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.release_rules import (
+    UNKNOWN,
     assignor_of_leader,
     parse_library_assignor,
     parse_release_assignor,
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
@@ -35,18 +35,18 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.leader_rules import (
-    UNKNOWN,
     AssignmentFormat,
     Leader,
     MemberBytes,
     SubscriptionFormat,
     find_leader,
 )
+from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
-from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
-from spark_assign.tables.counted_nouns import count
+from spark_assign.tables.errors import count
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 

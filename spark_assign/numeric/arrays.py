@@ -1,17 +1,113 @@
-"""Defines slices of partitions as columns: `count` partitions of one topic, namely first, first + step, and so on.
+"""Arrays: their types, arrays that are sorted by a key, positions of keys, and slices of partitions as columns.
 
-Counts the terms that two arithmetic progressions have in common."""
+A slice is `count` partitions of one topic, namely first, first + step, and so on. Other functions count the terms that
+two arithmetic progressions have in common, and read partitions that are bits of words.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+
+
+# --- arrays that are sorted by a key, key by key -------------------------------------------------------------------
+
+
+def starts_new_key(sorted_keys: NDArray[Any], *further_keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns a mask of the rows in which at least one key differs from the row before."""
+    marks = np.ones(len(sorted_keys), bool)
+    marks[1:] = sorted_keys[1:] != sorted_keys[:-1]
+    for keys in further_keys:
+        marks[1:] |= keys[1:] != keys[:-1]
+    return marks
+
+
+def row_numbers(sorted_keys: IntArray) -> IntArray:
+    """Returns the position, from 0, of each row among the rows with its key."""
+    return np.arange(len(sorted_keys)) - first_rows(sorted_keys)
+
+
+def first_rows(sorted_keys: IntArray) -> IntArray:
+    """Returns the index of the first row with the key of each row."""
+    return np.maximum.accumulate(np.where(starts_new_key(sorted_keys), np.arange(len(sorted_keys)), 0))
+
+
+def sorted_union(first: IntArray, second: IntArray) -> IntArray:
+    """Returns the different numbers of two sorted arrays, ascending. `np.union1d` hashes them, which takes longer."""
+    both = np.sort(np.concatenate([first, second]), kind="stable")
+    return both[starts_new_key(both)]
+
+
+def number_keys(first: IntArray, second: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns the different keys of two arrays, ascending, and the position of each key of each array among them.
+
+    Args:
+        first, second: keys from 0 to size - 1.
+        size: if it isn't much larger than the number of keys, they are counted instead of sorted.
+    """
+    if size > 8 * (len(first) + len(second)):
+        keys = sorted_union(np.sort(first), np.sort(second))
+        return keys, np.searchsorted(keys, first), np.searchsorted(keys, second)
+    occurs = np.zeros(size, bool)
+    occurs[first] = True
+    occurs[second] = True
+    position = np.cumsum(occurs) - 1
+    return np.flatnonzero(occurs), position[first], position[second]
+
+
+def number_lists(lists: Sequence[Sequence[int]]) -> tuple[list[int], list[Sequence[int]]]:
+    """Returns the number of each list among the different ones, and these, in the order in which they occur. Lists that
+    are one object are compared with the others once."""
+    by_content: dict[tuple[int, ...], int] = {}
+    by_object: dict[int, int] = {}
+    for each in lists:
+        if id(each) not in by_object:
+            by_object[id(each)] = by_content.setdefault(tuple(each), len(by_content))
+    return [by_object[id(each)] for each in lists], list(by_content)
+
+
+def ranges_by_length(lengths: IntArray) -> IntArray:
+    """Returns 0, 1, …, length - 1 for each length, concatenated."""
+    starts = np.cumsum(lengths) - lengths
+    return np.arange(int(lengths.sum())) - np.repeat(starts, lengths)
+
+
+def key_ranges(sorted_keys: IntArray) -> list[tuple[int, int]]:
+    """Returns the start and the end (exclusive) of the rows of each key."""
+    if not len(sorted_keys):
+        return []
+    starts = np.flatnonzero(starts_new_key(sorted_keys))
+    return list(zip(starts.tolist(), np.append(starts[1:], len(sorted_keys)).tolist(), strict=True))
+
+
+def expand_slices(first: IntArray, step: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Expands slices into partitions.
+
+    Returns:
+        the index of the slice of each partition, and the partition.
+    """
+    row = np.repeat(np.arange(len(count)), count)
+    return row, first[row] + ranges_by_length(count) * step[row]
+
+
+def exclusive_sum(counts: IntArray, first: IntArray) -> IntArray:
+    """Returns the sum of the counts from row `first[i]` up to, but not including, row i. Shape: (num_rows,)."""
+    preceding = np.cumsum(counts) - counts
+    return preceding - preceding[first] if len(counts) else preceding
+
+
+# --- slices of partitions ------------------------------------------------------------------------------------------
+
 
 MAX_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic, and of partitions that slices claim in addition to those of the topics.
@@ -19,7 +115,6 @@ MAX_PARTITIONS = 1_000_000
 A larger number is an error in a table: a cluster of Kafka has at most about two million partitions in all its topics.
 It is checked before slices are expanded, because a row with a wrong number would need more memory than a worker has.
 """
-
 PARTITION_BITS = 32
 """The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
 
@@ -464,7 +559,6 @@ def _cut(slices: PartitionSlices) -> tuple[PartitionSlices, IntArray, IntArray]:
 WORDS_PER_BITMAP = 8
 BITMAP_INDEX_BITS = 9
 """Number of low bits of a partition number within a bitmap; the higher bits are the bitmap index."""
-
 _WORDS_BATCH_SIZE = 524_288
 """Number of words that are unpacked at once."""
 
@@ -520,3 +614,74 @@ def find_duplicates(bits: IntArray, xor: IntArray, count: IntArray) -> tuple[Int
     odd = with_several[count[with_several] > num_distinct + np.bincount(row, minlength=len(bits))[with_several]]
     odd = odd[~np.isin(odd, row)]
     return np.append(row, odd), np.append(position, np.full(len(odd), -1))
+
+
+# --- keys and names by index -----------------------------------------------------------------------------------------
+
+
+def take_names(names: pa.Array, indexes: IntArray) -> pa.Array:
+    """Returns the names at the indexes; null for a negative index."""
+    return names.take(pa.array(indexes, pa.int64(), mask=indexes < 0))
+
+
+def byte_ranks(texts: pa.Array) -> IntArray:
+    """Returns the rank of each text among the distinct ones by UTF-8 bytes, as C and Go compare; null comes last."""
+    return np.asarray(pc.rank(texts.cast(pa.string()), tiebreaker="dense"), np.int64)
+
+
+class KeyIndex:
+    """Distinct keys in ascending order, and the position of a key among them.
+
+    Attributes:
+        keys: the distinct keys, ascending.
+    """
+
+    def __init__(self, keys: IntArray) -> None:
+        """Indexes the keys."""
+        self._positions: IntArray | None = None
+        size = int(keys.max(initial=-1)) + 1
+        if keys.min(initial=0) < 0 or size > len(keys):
+            self.keys = np.unique(keys)
+            return
+        # A dense range of keys, as with the topics of one large group, is looked up and not searched.
+        exists = np.zeros(size, bool)
+        exists[keys] = True
+        self.keys = np.flatnonzero(exists)
+        self._positions = np.where(exists, np.cumsum(exists) - 1, -1)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def lookup(self, keys: IntArray) -> IntArray:
+        """Returns the position of each key; -1 if the index doesn't contain it."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, np.int64)
+        if self._positions is not None:
+            in_range = (keys >= 0) & (keys < len(self._positions))
+            if in_range.all():
+                return self._positions[keys]
+            return np.where(in_range, self._positions[np.where(in_range, keys, 0)], -1)
+        position = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[position] == keys, position, -1)
+
+
+def to_int_array(column: pa.ChunkedArray | pa.Array, missing: int) -> IntArray:
+    """Converts a column of integers to NumPy; null becomes `missing`."""
+    return np.asarray(column.fill_null(missing).to_numpy(), dtype=np.int64)
+
+
+def index_rows(rows: pa.Table, key: list[str]) -> tuple[IntArray, IntArray]:
+    """Indexes the distinct keys of rows; null is a value like any other.
+
+    Returns:
+        for each row, the index of its key; for each key, the index of a row that has it.
+    """
+    key_index, num_keys = np.zeros(len(rows), np.int64), 1
+    for name in key:
+        encoded = rows[name].combine_chunks().dictionary_encode(null_encoding="encode")
+        combined = key_index * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy().astype(np.int64)
+        distinct, key_index = np.unique(combined, return_inverse=True)
+        num_keys = len(distinct)
+    example = np.empty(num_keys if len(rows) else 0, np.int64)
+    example[key_index] = np.arange(len(rows))
+    return key_index, example

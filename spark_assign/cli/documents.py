@@ -1,0 +1,100 @@
+"""Prints the outcome of a job, and the rows that its summary lists, as JSON, YAML, or CSV, instead of the text.
+
+The text of a summary is for people. With `-o`, standard output has one document (conf/printed.schema.json), and nothing
+else. CSV has only the rows: a block with a header per table, with an empty line between two blocks.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from spark_assign.report.formatting import visible
+
+VERSION = 2
+"""Version of the document. New keys, tables, and columns don't change it."""
+
+
+_FORMULA = re.compile("(?:^|(?<=[;\n]))(?=[=+\\-@\t\r\uff0b\uff0d\uff1d\uff20])")
+"""Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language."""
+
+
+def document(format: str, outcome: Mapping[str, Any], listed: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Returns the document that a job prints.
+
+    Args:
+        format: json, yaml, or csv.
+        outcome: the outcome of the job, by key.
+        listed: the rows that the summary lists, by table.
+    """
+    tables = {name: [_plain(row) for row in rows] for name, rows in listed.items()}
+    if format == "csv":
+        return "\n".join(_csv(rows) for rows in tables.values() if rows)
+    content = {**outcome, "version": VERSION, "tables": tables}
+    text = json.dumps(content, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(content))
+    # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
+    return "".join(each if each.isprintable() or each == "\n" else _code(each, format) for each in text) + "\n"
+
+
+def _code(character: str, format: str) -> str:
+    """Returns a character as a code inside quotes: JSON has surrogate pairs, YAML hasn't."""
+    return f"\\U{ord(character):08x}" if character > "\uffff" and format == "yaml" else json.dumps(character)[1:-1]
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value that JSON has. Times become ISO 8601, numbers that JSON lacks become text."""
+    if hasattr(value, "asDict"):
+        value = value.asDict()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a header and rows. Lists are JSON, and null is empty. A text that a spreadsheet would compute starts with
+    an apostrophe.
+    """
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, list | dict):
+            value = json.dumps(value)
+        if not isinstance(value, str):
+            return value
+        return visible(_FORMULA.sub("'", value))
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: cell(each) for name, each in row.items()})
+    return text.getvalue()
+
+
+def _yaml(value: Any, indent: str = "") -> Iterator[str]:
+    """Returns the lines of a dict or list as YAML. Scalars are as in JSON, which is a part of YAML."""
+    entries = (
+        [(f"{name}:", each) for name, each in value.items()]
+        if isinstance(value, dict)
+        else [("-", each) for each in value]
+    )
+    for name, each in entries:
+        if not each or not isinstance(each, dict | list):
+            yield f"{indent}{name} {json.dumps(each, ensure_ascii=False)}"
+        elif name == "-":
+            first, *more = _yaml(each, f"{indent}  ")
+            yield f"{indent}- {first.lstrip()}"
+            yield from more
+        else:
+            yield f"{indent}{name}"
+            yield from _yaml(each, f"{indent}  ")
