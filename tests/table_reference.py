@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark.sql.types import StructType
 
 from spark_assign.connect.kernel import faults as connect
-from spark_assign.groups.kernel import faults, group_specs
+from spark_assign.groups.kernel import facts, group_specs
 from spark_assign.streams.kernel import streams_group_input as streams
 
 PAGE = Path(__file__).parents[1] / "docs" / "tables.md"
@@ -45,7 +45,7 @@ AREAS = {
 """Module of `spark_assign.tables`: its heading."""
 
 REMEDIES = {
-    "groups": faults.REMEDIES | group_specs.REMEDIES,
+    "groups": facts.REMEDIES | group_specs.REMEDIES,
     "streams": streams.REMEDIES,
     "connect": connect.REMEDIES,
 }
