@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -443,6 +444,29 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
             facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
         )
         assert {row.get("code") for row in simulated["results"]} == codes
+
+
+def test_ten_thousand_members_that_join_at_once() -> None:
+    """They take linear time. Changes of topics that as many members notice later are bounded."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": "a", "generation_id": 1}],
+        "subscriptions": [key | {"member_id": "a", "topic": "t"}],
+        "owned_slices": [key | {"member_id": "a", "topic": "t", "first": 0, "step": 1, "count": 4}],
+    }
+    joins = [key | {"event": "member-starts", "member_id": f"m{at}", "at_ms": 10_000} for at in range(10_000)]
+    growth = [
+        key | {"event": "partitions-added", "topic": "t", "partitions": at, "at_ms": 20_000 + at}
+        for at in range(4, 400)
+    ]
+    start = time.process_time()
+    for events, codes in ((joins, [None, None]), (joins + growth, ["too-many-events", None])):
+        simulated = simulate_in_memory(
+            facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
+        )
+        assert [row.get("code") for row in simulated["results"]] == codes
+    assert time.process_time() - start < 10
 
 
 @cases(
