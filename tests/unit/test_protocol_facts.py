@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from spark_assign.simulation.facts import facts_of_rows
-from spark_assign.simulation.kernel import simulated_group
+from spark_assign.simulation.kernel import ownership_log, simulated_group
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
@@ -467,6 +468,25 @@ def test_ten_thousand_members_that_join_at_once() -> None:
         )
         assert [row.get("code") for row in simulated["results"]] == codes
     assert time.process_time() - start < 10
+
+
+def test_a_story_that_fills_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of a group have a limit, and say that they end; the figures of the group are the same."""
+    tables = ("results", "ownership", "trace")
+    restarts = [facts.event(60_000 * at, "member-restarts", "c1") for at in range(1, 9)]
+    events = facts.table(g=facts.pair(*restarts))
+    full = simulate_in_memory(events, ("eager",), TimingConfig(), tables)
+    monkeypatch.setattr(ownership_log, "MAX_INTERVALS", 5)
+    monkeypatch.setattr(simulated_group, "MAX_TRACE", 2_000)
+    cut = simulate_in_memory(events, ("eager",), TimingConfig(), tables)
+    assert cut["results"] == full["results"]
+    assert cut["trace"][:-1] == full["trace"][: len(cut["trace"]) - 1]
+    assert (len(cut["trace"]) < 20, cut["trace"][-1]["message"]) == (True, "trace-ends")
+    for partition in range(3):
+        rows = [row for row in cut["ownership"] if row["partition"] == partition]
+        assert [row["state"] for row in rows].count("unrecorded") == (rows[-1]["state"] == "unrecorded") == 1
+        assert all(before["end_ms"] == after["start_ms"] for before, after in pairwise(rows))
+        assert rows[-1]["end_ms"] == cut["results"][0]["availability"]["end_ms"]
 
 
 @cases(

@@ -56,6 +56,9 @@ COORDINATOR, EVENT = "coordinator", "event"
 """Actors of the trace that aren't members. `event` marks a scenario event."""
 SHOWN_CAUSES = 3
 
+MAX_TRACE = 100_000_000
+"""Maximum number of characters of a group's trace; a row without text counts as 100. The last row says that it ends."""
+
 
 @dataclass(slots=True)
 class TraceRow:
@@ -147,7 +150,7 @@ class SimulatedGroup(ABC, Generic[M]):
         self.cluster = SimulatedTopics(dict(initial_state.partitions), self.ownership_log, self.queue)
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
-        self.last_event_generation = self.work = 0
+        self.last_event_generation = self.work = self._traced = 0
         self.trace: list[TraceRow] | None = [] if traced else None
 
     # --- what a play asks for ---------------------------------------------------------------------------------
@@ -264,8 +267,12 @@ class SimulatedGroup(ABC, Generic[M]):
 
     def trace_message(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
         """Appends a row to the trace, if there is one."""
-        if self.trace is not None:
-            self.trace.append(TraceRow(self.queue.now, self.number, str(actor), message, to, detail))
+        if self.trace is None or self._traced > MAX_TRACE:
+            return
+        self._traced += 100 + len(detail)
+        if self._traced > MAX_TRACE:
+            actor, message, to, detail = COORDINATOR, "trace-ends", None, f"more than {MAX_TRACE:,} characters"
+        self.trace.append(TraceRow(self.queue.now, self.number, str(actor), message, to, detail))
 
     def trace_callback(self, member: M, message: str, codes: Iterable[int]) -> None:
         """Traces a call of the member's rebalance listener."""
