@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import replace
 from itertools import pairwise
@@ -16,6 +17,7 @@ from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_o
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
 from spark_assign.simulation.kernel.settings import GROUP_TIMES, RELEASES, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
+from spark_assign.simulation.kernel.simulated_consumer_group import AsyncConsumers
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
 from tests.cases import cases
@@ -468,6 +470,30 @@ def test_ten_thousand_members_that_join_at_once() -> None:
         )
         assert [row.get("code") for row in simulated["results"]] == codes
     assert time.process_time() - start < 10
+
+
+def test_the_next_heartbeat_is_remembered(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all members were searched for it each time."""
+    names = ("member-starts", "member-restarts", "slow-member", "subscription-changes")
+    groups = {}
+    for number in range(80):
+        at, story = 0, []
+        for joined in range(9):
+            at += rng.choice([0, 1, 500, 1_000, 3_000, 5_000])
+            name = rng.choice(names)
+            member_id = f"m{joined}" if name == "member-starts" else rng.choice(["c1", "c2"])
+            more = {
+                "slow-member": {"delay_ms": 400_000},
+                "subscription-changes": {"topics": rng.choice([["t"], ["u"]])},
+            }
+            at += 20_000 * (name == "member-restarts")
+            story.append(facts.event(at, name, member_id, **more.get(name, {})))
+        groups[f"g{number:02d}"] = facts.pair(facts.topic("u", 4), *story)
+    times = TimingConfig(revoke_ms=700, poll_interval_ms=500, broker_release=rng.choice(["4.1", "4.4"]))
+    remembered = simulate_in_memory(facts.table(**groups), ("consumer",), times, ("results",))
+    monkeypatch.setattr(AsyncConsumers, "_next_to_beat", property(lambda _: None, lambda *_: None), raising=False)
+    assert simulate_in_memory(facts.table(**groups), ("consumer",), times, ("results",)) == remembered
+    assert sum("code" not in row for row in remembered["results"]) > 5
 
 
 def test_a_story_that_fills_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

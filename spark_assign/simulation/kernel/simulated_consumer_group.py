@@ -99,7 +99,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
     def send_heartbeat(self, member: AsyncMember) -> None:
         """Sends a heartbeat (`buildRequestData`), which contains only fields that have changed."""
         first, due = self._next_to_beat, self.queue.now + self.heartbeat_interval_ms
-        if member.joined and first is not None and first.heartbeat_at_ms == due:
+        if member is first or (member.joined and first is not None and first.heartbeat_at_ms == due):
             self._next_to_beat = None  # of members that are due together, the one that started first is next
         member.heartbeats_from_ms, member.heartbeat_at_ms = self.queue.now, None
         joins, member_id = member.state == JOINING, str(member.member_id)
@@ -197,8 +197,8 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             return
         beating = [each for each in self.members.values() if each.sends_heartbeats]
         if beating:
-            self._next_to_beat = min(beating, key=lambda each: each.next_heartbeat(now, interval))
-            self._schedule_heartbeat(self._next_to_beat)
+            self._next_to_beat = first = min(beating, key=lambda each: each.next_heartbeat(now, interval))
+            self._schedule_heartbeat(first)
 
     def _schedule_heartbeat(self, member: AsyncMember) -> None:
         at = member.next_heartbeat(self.queue.now, self.heartbeat_interval_ms)
