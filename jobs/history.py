@@ -47,7 +47,7 @@ from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.report.formatting import group_name, visible
 from spark_assign.report.history import format_histories, summarize_history, summarize_replay
-from spark_assign.report.listed_groups import no_match_text
+from spark_assign.report.listed_groups import no_match_text, read_rejected_lines
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
@@ -231,6 +231,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         rows = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         parts.append(f"Fleet as of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
         parts += application_texts(fleet, options.top)
+        parts += filter(None, ["\n".join(read_rejected_lines(tables["rejected"])).lstrip("\n")])
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
         text = format_histories(tables, options.details, options.top)

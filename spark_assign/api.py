@@ -91,9 +91,9 @@ class Fleet(FleetTables):
         """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `find_drift`.
 
         It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
-        type, and state. It excludes Connect clusters, streams groups (KIP-1071), and clusters whose records don't cover
-        that time. The state of a group before its first record is unknown. Outside of share groups, a partition has at
-        most one owner.
+        type, and state. It excludes Connect clusters, streams groups (KIP-1071), groups that are too large
+        (`history.rejected`), and clusters whose records don't cover that time. The state of a group before its first
+        record is unknown. Outside of share groups, a partition has at most one owner.
 
         Classic Streams applications have processes, tasks, and topology. `groups` has two more columns for them: why
         an application can't be planned (`problem`), and what is only likely (`caveats`).

@@ -14,7 +14,8 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
-from spark_assign.groups.windows import WINDOW_SLICES, number_partitions, rank_subscribers
+from spark_assign.groups.windows import WINDOW_SLICES, rank_subscribers
+from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import contains_partition
 from spark_assign.spark.java_order import string_order
 from spark_assign.tables.errors import SourceError, count
@@ -43,6 +44,8 @@ _BROKER_REASONS = {
     "over-quota": "{from} owned {owned} and its quota is {quota}; Java's hash order determines which of them it revokes"
 }
 _WITHHELD_BY_BROKER = " It is withheld until {from} has revoked it."
+_MAX_MOVES = 10
+"""Maximum number of members that claim the partition and are explained."""
 _ORDER_DEPENDENT = " This depends on an order that the fleet doesn't specify, so Kafka might choose another member."
 
 
@@ -77,7 +80,8 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 def explain_moves(
     plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None
 ) -> list[dict[str, Any]]:
-    """Returns a row for each member that claims the partition: the columns of `moves`, and `explanation`.
+    """Returns a row for each member that claims the partition: the columns of `moves`, and `explanation`. If there are
+    more than ten, the last one says how many are left out.
 
     If the partition stays, there is one row, with the same member twice and no reason. For the arguments and errors,
     see `explain`.
@@ -91,6 +95,8 @@ def explain_moves(
         rows[-1]["explanation"] += _rule(plan.fleet, rows[-1], assignor.partition("@")[0], owner)
     if facts.who("order_dependent") is not None:
         rows[-1]["explanation"] += _ORDER_DEPENDENT
+    if facts.left_out:
+        rows[-1]["explanation"] += f" Left out: {count(facts.left_out, 'other claim')}."
     return rows
 
 
@@ -100,10 +106,20 @@ def _rule(fleet: FleetTables, row: Mapping[str, Any], assignor: str, owner: str)
     Racks and different subscriptions change what the rule gives; then only that is said.
     """
     is_group = (F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"])
+    topic = F.lit(row["topic"])
+    only_topic = F.array_intersect("topics", F.array(topic))
     members = fleet.members.where(is_group).select(*MEMBER_KEY, F.col("group_instance_id").alias("instance"))
-    subscribed = fleet.subscription_rows.where(is_group).join(members, MEMBER_KEY)
-    ranked = rank_subscribers(subscribed.join(topic_counts(fleet), ["cluster", "topic"]), GROUP_KEY)
-    numbered = number_partitions(ranked, GROUP_KEY).where(F.col("topic") == row["topic"])
+    # Only of this topic: members times topics can be too many rows.
+    rows, lists = fleet.subscriptions, fleet.subscription_lists
+    subscribed = subscription_lists.all_rows(
+        None if rows is None else rows.where(is_group & (F.col("topic") == row["topic"])),
+        None if lists is None else lists.where(is_group).withColumn("topics", only_topic),
+    )
+    subscribed = subscribed.join(members, MEMBER_KEY).join(topic_counts(fleet), ["cluster", "topic"])
+    earlier = fleet.subscribed_topics.where(is_group & (string_order("topic") < string_order(topic)))
+    earlier = earlier.join(topic_counts(fleet), ["cluster", "topic"])
+    before = earlier.agg(F.coalesce(F.sum("partitions"), F.lit(0)).alias("row_number"))
+    numbered = rank_subscribers(subscribed, GROUP_KEY).crossJoin(before)
     sliced = numbered.select("*", *(value.alias(name) for name, value in WINDOW_SLICES[assignor]().items()))
     has_partition = contains_partition(F.lit(row["partition"]), F.col("first"), F.col("step"), F.col("count"))
     found = sliced.where(has_partition).limit(1).collect()  # the one member to which the rule gives the partition
@@ -146,13 +162,15 @@ class _Facts:
     """Facts about one partition of one group.
 
     Attributes:
-        moves: rows of `Plan.moves` for the partition.
+        moves: rows of `Plan.moves` for the partition, the first `_MAX_MOVES` by member.
+        left_out: number of its other rows.
         numbers: a number by kind of fact and member (None: the group).
         by_broker: whether an assignor of the broker planned the partition.
         owners_known: whether the fleet has what members own.
     """
 
     moves: list[Row]
+    left_out: int
     numbers: dict[str, dict[str | None, int]]
     by_broker: bool
     owners_known: bool
@@ -165,7 +183,7 @@ class _Facts:
 
 
 def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int, *, by_broker: bool) -> _Facts:
-    """Runs two queries, each with at most one row per member of the group and kind of fact."""
+    """Runs two queries, each with at most one row per explained member and kind of fact."""
     is_group = (F.col("cluster") == cluster) & (F.col("group_id") == group_id)
     is_topic = is_group & (F.col("topic") == topic)
     has_partition = is_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
@@ -181,21 +199,27 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
     ]
     if by_broker:
         queries.append(_fact("order_dependent", plan.order_dependent.where(has_partition), member, one))
+    moves = plan.moves.where(is_topic & (F.col("partition") == partition)).orderBy("from_member_id")
+    rows = moves.limit(_MAX_MOVES).collect()
     claims = _claims(fleet)
     if claims is not None:
         owned = claims.where(is_group)
+        claimers = owned.where(has_partition).select("member_id").distinct()
+        queries.append(_fact("claimed by", claimers, no_member, one))
+        if names := {row[name] for row in rows for name in ("from_member_id", "to_member_id")} - {None}:
+            owned = owned.where(member.isin(*names))
+        else:  # the partition stays with the only member that claims it
+            owned = owned.join(claimers, "member_id", "left_semi")
         after_topic = string_order("topic") > string_order(F.lit(topic))
         end = F.lit(partition) + F.when(after_topic, 0).otherwise(1)
         rank = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
         queries.append(_fact("owned", owned, member, F.col("count")))
         queries.append(_fact("rank", owned, member, rank))
-        queries.append(_fact("claimed by", owned.where(has_partition), member, one))
     numbers: dict[str, dict[str | None, int]] = {}
-    for row in reduce(DataFrame.unionByName, queries).collect():  # at most seven rows per member of the one group
+    for row in reduce(DataFrame.unionByName, queries).collect():  # at most five rows per member
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
-    moves = plan.moves.where(is_topic & (F.col("partition") == partition)).orderBy("from_member_id")
-    rows = moves.collect()  # a row per claimer of the one partition
-    return _Facts(rows, numbers, by_broker, claims is not None)
+    left_out = moves.count() - len(rows) if len(rows) == _MAX_MOVES else 0
+    return _Facts(rows, left_out, numbers, by_broker, claims is not None)
 
 
 def _claims(fleet: FleetTables) -> DataFrame | None:
@@ -234,7 +258,7 @@ def _format_move(facts: _Facts, move: Row) -> str:
         "from": from_member,
         "to": to_member,
         "topic": move["topic"],
-        "claimers": len(facts.numbers.get("claimed by", {})),
+        "claimers": facts.of("claimed by"),
         "owned": facts.of("owned", from_member),
         "next_owned": facts.of("owned", to_member),
         "quota": _quota(facts),

@@ -244,6 +244,8 @@ def _rectangles(
         index = line_index.get((row["topic"], row["partition"]))
         if index is None or row["end_ms"] <= start_ms or row["start_ms"] >= end_ms:
             continue
+        if row["state"] not in _STATE_STYLES:
+            continue  # unrecorded
         height, state_color, opacity = _STATE_STYLES[row["state"]]
         yield {
             "from": max(row["start_ms"], start_ms) / 1000,

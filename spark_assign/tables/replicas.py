@@ -227,7 +227,8 @@ LEADER_MOVES = schema(
 )
 """Moves of leaders of the internal topics that spread the load of coordinators, without copying data.
 `previous_replicas`, `replicas`: order of the replicas before and after; the same if the
-preferred leader leads again. `load`: as `hottest_load`."""
+preferred leader leads again. `load`: as `hottest_load`. Of a topic with many thousands of partitions, the moves can be
+the first ones only."""
 
 ASSIGNOR_TIMES = schema(
     "cluster string, group_id string, group_type string?, assignor string?, leader_library string?, members long",

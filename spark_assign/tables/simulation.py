@@ -65,7 +65,7 @@ TRACE = schema(
 `coordinator`, `event`, or a member ID. `receiver`: who gets the message; null for an action. `message`: Kafka's name of
 the request (`FindCoordinator`, `JoinGroup`, `SyncGroup`, `Heartbeat`, `LeaveGroup`), `… response` for its response, or
 the action: `state`, `leader`, `protocol`, `assign`, `revoked`, `assigned`, `lost`, `session-timeout`,
-`rebalance-timeout`, …"""
+`rebalance-timeout`, … A trace of more than 100,000,000 characters ends with `trace-ends`."""
 
 REBALANCES = schema(
     _GROUP,
@@ -98,7 +98,8 @@ PARTITIONS = schema(
 
 OWNERSHIP = schema(_GROUP, "topic string, partition int, start_ms long, end_ms long, state string, member_id string?")
 """One row per partition and interval. The intervals of a partition are adjacent and don't overlap. `state`: `consumed`,
-`revoking`, `restoring`, `down` (the owner is down), or `unowned` (`member_id` is null)."""
+`revoking`, `restoring`, `down` (the owner is down), `unowned`, or `unrecorded` (the last interval of a partition of a
+group that has more than 1,000,000); `member_id` is null in the last two."""
 
 REJECTED = schema(_GROUP, "code string, detail string")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.history import _show as show_history
 from jobs.history import application_texts
 from spark_assign import Fleet, plan
 from spark_assign.history.history import History
@@ -210,6 +213,22 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
     fleet = Fleet.as_of(history, "2026-11-23T10:15:00Z", topics=topics)
     orders = plan(fleet, "range").metrics.where("group_id = 'orders'")
     assert tuples(orders, "partitions", "moved", "unassigned") == [(8, 2, 0)]
+
+
+def test_a_group_that_is_too_large_is_named(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fleet lacks it, and the output says why."""
+    fault = {"code": "too-many-members", "detail": "5 generations with 3 members"}
+    history = history_of(spark, [*ROWS, {"cluster": "c", "group_id": "huge", "kind": "rejected", **fault}])
+    options: Any = SimpleNamespace(
+        as_of="2026-11-23T10:00:00Z", output_fleet=str(tmp_path / "fleet"), topology=(), top=3, details=(), replay=False
+    )
+    options.fail_on, options.outcome = "rejected", SimpleNamespace(locations={})
+    tables = {"rejected": history.rejected}
+    assert show_history(options, history, tables, {}) == 1
+    _, rejected = capsys.readouterr().out.split("\n\n")
+    assert rejected == "Rejected:\n  c/huge: too-many-members: 5 generations with 3 members\n"
 
 
 @pytest.mark.parametrize(

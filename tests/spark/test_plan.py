@@ -238,6 +238,16 @@ def test_explain_gives_the_numbers_of_the_rule(spark: SparkSession) -> None:
     assert "Racks, or different subscriptions, decide here" in explain(in_turn, "h", "u", 0)
 
 
+def test_explain_lists_ten_claims(spark: SparkSession) -> None:
+    """Anyone can claim a partition: the other claims are counted."""
+    members = [f"m{at:02d}" for at in range(13)]
+    owned = {("g", member, "t"): [0] for member in members}
+    planned = plan(fleet(spark, {"g": dict.fromkeys(members, "t")}, topics={"t": 2}, owned=owned), "cooperative-sticky")
+    text = explain(planned, "g", "t", 0)
+    assert (text.count("13 members claim it"), text.count("from m")) == (10, 10)
+    assert text.endswith((" Left out: 3 other claims.", " Left out: 2 other claims."))
+
+
 def test_details(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The job prints the members of a group, as text or as rows of the stored tables, and writes nothing."""
     key = {"cluster": "c", "group_id": "g"}

@@ -228,7 +228,7 @@ REJECTED = [
             *(member(f"m{at}", None, rack_id="r") for at in range(5_000)),
             *(fact("racks", topic=topic, partition=at, racks=["r"]) for topic in "tl" for at in range(2)),
         ],
-        "assignor-failed",
+        "too-many-tasks",
         "rack.aware.assignment.strategy: 25,000,000 pairs, expected at most 20,000,000",
     ),
     ([group(standbys=-1), *SCALED_OUT[1:]], "bad-standby-replicas", "standby_replicas=-1"),

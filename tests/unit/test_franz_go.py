@@ -7,9 +7,16 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.franz_go import order_dependence
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, resolve_owners
-from spark_assign.groups.assignors.franz_go.heterogeneous import plan_heterogeneous
+from spark_assign.groups.assignors.franz_go import heterogeneous, order_dependence
+from spark_assign.groups.assignors.franz_go.balancer_input import (
+    FRANZ_GO_1_21,
+    FRANZ_GO_1_22,
+    NO_MEMBER,
+    FranzGoGroup,
+    FranzGoRules,
+    resolve_owners,
+)
+from spark_assign.groups.assignors.franz_go.heterogeneous import Steal, plan_heterogeneous
 from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_rounds
@@ -53,6 +60,17 @@ def test_many_claims_and_topics_take_no_time() -> None:
     pairs = {partition: 1 + partition // 2_000 for partition in range(4_000)}
     group = FranzGoGroup(4_001, [4_000], [list(range(4_001))], [*range(3, 4_001), 0, 0], pairs)
     assert order_dependence.find_outcomes(group) == []
+
+
+@pytest.mark.parametrize(("rules", "most"), [(FRANZ_GO_1_22, 200), (FRANZ_GO_1_21, 20_200)])
+def test_members_that_cannot_steal_search_once(monkeypatch: pytest.MonkeyPatch, rules: FranzGoRules, most: int) -> None:
+    """A hundred members have nothing, and could steal only from a hundred that have one partition each."""
+    steals = []
+    monkeypatch.setattr(heterogeneous, "Steal", lambda *of: steals.append(of) or Steal(*of))
+    owner = [*range(100), 200, 200, 200]
+    group = FranzGoGroup(201, [100, 3], [list(range(200)), [200]], owner, {}, rules)
+    assert answer(group).owner == owner
+    assert len(steals) <= most
 
 
 def test_what_two_claim_goes_back_by_chance() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.history.kernel import pauses
 from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_nearby, find_pauses
 from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
 from tests.cases import tuples
@@ -276,7 +277,7 @@ def test_many_gaps_at_one_time() -> None:
     assert (found.start_ms, found.end_ms, found.partitions, found.idle) == (0, 1_007_999, 8_000, True)
 
 
-def test_groups_that_stop_near_each_other(rng: random.Random) -> None:
+def test_groups_that_stop_near_each_other(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """As each pause compared with each other one; thousands at one time in linear time."""
     names = ("cluster", "start", "end", "idle", "counts", "group_id", "topics")
 
@@ -307,6 +308,8 @@ def test_groups_that_stop_near_each_other(rng: random.Random) -> None:
     begun = time.process_time()
     assert nearby(many)[1] == (1_000, False)
     assert time.process_time() - begun < 2
+    monkeypatch.setattr(pauses, "_MAX_COMPARED", 999)
+    assert nearby(many)[1] == (1_000, True)  # too many to compare: the cluster has stopped
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:

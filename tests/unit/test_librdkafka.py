@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
@@ -62,3 +64,13 @@ def test_a_lone_partition_that_moves_back_is_read_after_it_is_freed() -> None:
     movements.move(("t", 0), "a", "b", instead=False)
     movements.move(("t", 1), "a", "b", instead=False)
     assert movements.move(("t", 0), "b", "a", instead=True) == ("t", 1)
+
+
+def test_a_rack_of_one_among_thousands_of_members() -> None:
+    """It gets all partitions, as only it is near them, and then passes them on. Members are looked up by rack."""
+    members = tuple(_member(f"m{at:04d}", rack="b" if at else "a") for at in range(6_000))
+    racks = [frozenset("a" if at else "ab") for at in range(6_000)]
+    start = time.process_time()
+    assigned = assign_sticky(LibrdkafkaGroup(members, {"t": 6_000}, {"t": racks}))
+    assert {len(partitions) for partitions in assigned.values()} == {1}
+    assert time.process_time() - start < 2.5

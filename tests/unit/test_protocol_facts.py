@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from spark_assign.simulation.facts import facts_of_rows
-from spark_assign.simulation.kernel import simulated_group
+from spark_assign.simulation.kernel import ownership_log, simulated_group
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
 from spark_assign.simulation.kernel.settings import GROUP_TIMES, RELEASES, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
+from spark_assign.simulation.kernel.simulated_consumer_group import AsyncConsumers
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
 from tests.cases import cases
@@ -443,6 +447,72 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
             facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
         )
         assert {row.get("code") for row in simulated["results"]} == codes
+
+
+def test_ten_thousand_members_that_join_at_once() -> None:
+    """They take linear time. Changes of topics that as many members notice later are bounded."""
+    key = {"cluster": "c", "group_id": "g"}
+    tables = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [key | {"member_id": "a", "generation_id": 1}],
+        "subscriptions": [key | {"member_id": "a", "topic": "t"}],
+        "owned_slices": [key | {"member_id": "a", "topic": "t", "first": 0, "step": 1, "count": 4}],
+    }
+    joins = [key | {"event": "member-starts", "member_id": f"m{at}", "at_ms": 10_000} for at in range(10_000)]
+    growth = [
+        key | {"event": "partitions-added", "topic": "t", "partitions": at, "at_ms": 20_000 + at}
+        for at in range(4, 400)
+    ]
+    start = time.process_time()
+    for events, codes in ((joins, [None, None]), (joins + growth, ["too-many-events", None])):
+        simulated = simulate_in_memory(
+            facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
+        )
+        assert [row.get("code") for row in simulated["results"]] == codes
+    assert time.process_time() - start < 10
+
+
+def test_the_next_heartbeat_is_remembered(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if all members were searched for it each time."""
+    names = ("member-starts", "member-restarts", "slow-member", "subscription-changes")
+    groups = {}
+    for number in range(80):
+        at, story = 0, []
+        for joined in range(9):
+            at += rng.choice([0, 1, 500, 1_000, 3_000, 5_000])
+            name = rng.choice(names)
+            member_id = f"m{joined}" if name == "member-starts" else rng.choice(["c1", "c2"])
+            more = {
+                "slow-member": {"delay_ms": 400_000},
+                "subscription-changes": {"topics": rng.choice([["t"], ["u"]])},
+            }
+            at += 20_000 * (name == "member-restarts")
+            story.append(facts.event(at, name, member_id, **more.get(name, {})))
+        groups[f"g{number:02d}"] = facts.pair(facts.topic("u", 4), *story)
+    times = TimingConfig(revoke_ms=700, poll_interval_ms=500, broker_release=rng.choice(["4.1", "4.4"]))
+    remembered = simulate_in_memory(facts.table(**groups), ("consumer",), times, ("results",))
+    monkeypatch.setattr(AsyncConsumers, "_next_to_beat", property(lambda _: None, lambda *_: None), raising=False)
+    assert simulate_in_memory(facts.table(**groups), ("consumer",), times, ("results",)) == remembered
+    assert sum("code" not in row for row in remembered["results"]) > 5
+
+
+def test_a_story_that_fills_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of a group have a limit, and say that they end; the figures of the group are the same."""
+    tables = ("results", "ownership", "trace")
+    restarts = [facts.event(60_000 * at, "member-restarts", "c1") for at in range(1, 9)]
+    events = facts.table(g=facts.pair(*restarts))
+    full = simulate_in_memory(events, ("eager",), TimingConfig(), tables)
+    monkeypatch.setattr(ownership_log, "MAX_INTERVALS", 5)
+    monkeypatch.setattr(simulated_group, "MAX_TRACE", 2_000)
+    cut = simulate_in_memory(events, ("eager",), TimingConfig(), tables)
+    assert cut["results"] == full["results"]
+    assert cut["trace"][:-1] == full["trace"][: len(cut["trace"]) - 1]
+    assert (len(cut["trace"]) < 20, cut["trace"][-1]["message"]) == (True, "trace-ends")
+    for partition in range(3):
+        rows = [row for row in cut["ownership"] if row["partition"] == partition]
+        assert [row["state"] for row in rows].count("unrecorded") == (rows[-1]["state"] == "unrecorded") == 1
+        assert all(before["end_ms"] == after["start_ms"] for before, after in pairwise(rows))
+        assert rows[-1]["end_ms"] == cut["results"][0]["availability"]["end_ms"]
 
 
 @cases(

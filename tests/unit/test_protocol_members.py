@@ -163,7 +163,7 @@ def test_who_is_dropped_while_it_gives_up_joins_again() -> None:
     assert logged(played, "revoked")[1] == (32_500, "c1", "t-0 t-1")
     joins = [line for line in logged(played, "JoinGroup") if line[0] == 32_500]
     assert [who for _, who, _ in joins] == ["c1~2", "c1~2"]
-    assert (second.causes, second.revoked) == (["member c1~2 returned"], 0)
+    assert (list(second.causes), second.revoked) == (["member c1~2 returned"], 0)
 
 
 @pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])

@@ -6,8 +6,10 @@ import random
 from itertools import product
 
 import pyarrow as pa
+import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.replicas.kernel import spread_leaders as kernel
 from spark_assign.replicas.kernel.spread_leaders import leader_moves, spread_leaders
 from spark_assign.tables.replicas import LEADER_MOVES
 from tests.cases import cases, tuples
@@ -43,6 +45,13 @@ def test_random_clusters(rng: random.Random) -> None:
         assert best <= largest(leaders, loads) <= largest([brokers[0] for brokers in replicas], loads)
         exact += largest(leaders, loads) == best
     assert exact >= 140
+
+
+def test_many_partitions_take_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first moves are found: the most loaded broker passes on one partition after the other."""
+    monkeypatch.setattr(kernel, "MAX_TRIALS", 20_000)
+    leaders = spread_leaders([[1, 2]] * 5_000, [1] * 5_000)
+    assert leaders == [2, 2, 2, 2, *[1] * 4_996]
 
 
 def test_rows_in_any_order() -> None:

@@ -34,13 +34,13 @@ from spark_assign.streams.kernel.classic_application import (
     HIGH_AVAILABILITY,
     ClassicApplication,
     ClassicMember,
-    UnknownOwnedPartitionsError,
     member_key,
     read_clients,
 )
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
 from spark_assign.streams.kernel.streams_group_input import StreamsFacts, read_streams_facts
+from spark_assign.streams.kernel.streams_partition_assignor import describe_failure
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 STANDBYS, RECOVERY_LAG = "num.standby.replicas", "acceptable.recovery.lag"
@@ -88,10 +88,8 @@ def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any
         try:
             settings = _Settings(ClassicGroupInput(facts, None).changelogs, bytes_per_second)
             return [{"kind": STREAMS_ROW, **row} for row in (*settings.standbys(), *settings.recovery_lags())]
-        except UnknownOwnedPartitionsError as error:
-            fault = "unknown-owned", str(error)
         except Exception as error:  # one application must not affect other groups
-            fault = "assignor-failed", f"{type(error).__name__}: {error}"
+            fault = describe_failure(error)
     return [{"kind": REJECTED_ROW, "code": fault[0], "detail": fault[1]}]
 
 

@@ -45,7 +45,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby, islice, pairwise
+from itertools import accumulate, groupby, pairwise
 from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
@@ -426,7 +426,8 @@ def _to_unrelated_pause(gaps: Iterable[_UnrelatedGap], *, idle: bool) -> CommitP
 
 _NEAR_S = 30
 _MAX_COMPARED = 10_000
-"""Maximum number of lists of topics with which the topics of a pause are compared."""
+"""Maximum number of lists of topics with which the topics of a pause are compared. If more stop within a minute, the
+cluster has stopped."""
 
 
 class _Pause(NamedTuple):
@@ -448,7 +449,7 @@ class _Pause(NamedTuple):
 
 def find_nearby(rows: pa.Table) -> Iterator[pa.Table]:
     """Yields the pauses of complete clusters with `groups`, how many groups have a pause near it, and `several`,
-    whether one of the other groups reads none of its topics.
+    whether one of the other groups reads none of its topics, or too many are near to compare them.
 
     Near is a pause that starts within 30 s; near an idle one, it must also end within 30 s.
 
@@ -475,8 +476,10 @@ def find_nearby(rows: pa.Table) -> Iterator[pa.Table]:
                 readers[near.topics].add(near.group_id)
         num_groups = len(set[str]().union(*readers.values()))
         for at in same:
-            pause, compared = pauses[at], islice(readers.items(), _MAX_COMPARED)
+            pause = pauses[at]
             groups[at] = num_groups
-            several[at] = any(of != {pause.group_id} and pause.topics.isdisjoint(each) for each, of in compared)
+            several[at] = len(readers) > _MAX_COMPARED or any(
+                of != {pause.group_id} and pause.topics.isdisjoint(each) for each, of in readers.items()
+            )
     rows = rows.drop_columns("topics").append_column("groups", pa.array(groups))
     yield rows.append_column("several", pa.array(several))

@@ -15,6 +15,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+MAX_TRIALS = 10_000_000
+"""Number of brokers and moves that are compared for a topic, in seconds. More partitions get the moves up to then, each
+of which lowers the larger load of two brokers."""
+
 
 def spread_leaders(replicas: Sequence[Sequence[int]], loads: Sequence[float]) -> list[int]:
     """Returns the leader of each partition.
@@ -29,7 +33,8 @@ def spread_leaders(replicas: Sequence[Sequence[int]], loads: Sequence[float]) ->
     for partition, (broker, load) in enumerate(zip(leader, loads, strict=True)):
         load_of[broker] += load
         led[broker].add(partition)
-    while load_of:
+    num_trials = 0
+    while load_of and num_trials < MAX_TRIALS:
         source = min(load_of, key=lambda broker: (-load_of[broker], broker))
         trials = [
             (max(load_of[source] - loads[partition], load_of[broker] + loads[partition]), broker, partition)
@@ -37,9 +42,10 @@ def spread_leaders(replicas: Sequence[Sequence[int]], loads: Sequence[float]) ->
             for broker in replicas[partition]
             if broker != source
         ]
-        if not trials or min(trials)[0] >= load_of[source]:
+        num_trials += len(load_of) + len(trials)
+        load, broker, partition = min(trials, default=(load_of[source], source, 0))
+        if load >= load_of[source]:
             break
-        _, broker, partition = min(trials)
         leader[partition] = broker
         load_of[source] -= loads[partition]
         load_of[broker] += loads[partition]

@@ -158,7 +158,8 @@ class ConsumerGroup:
         """Performs steps 1 and 2: updates the member and the group epoch, and requests a target if one is due."""
         before, now = step.before, step.now
         member = before.apply_heartbeat(step.request)
-        listed, homogeneous = self.members.hash_order(), self.homogeneous
+        listed = self.members.hash_order() if self._interval_has_passed(now) else []
+        homogeneous = self.homogeneous
         regex_is_resolved = self.regexes.update(before.regex, member.regex, self.metadata, now, self.config)
         preferred = self.members.preferred_assignor()
         prefers = self.members.preferred_assignor_after(before.assignor, member.assignor)
@@ -351,8 +352,9 @@ class ConsumerGroup:
 
     def _needs_target(self, now: int) -> bool:
         """Whether a new target is needed, and the assignment interval since the last one has passed."""
-        if self.assignment_epoch >= self.group_epoch:
-            return False
+        return self.assignment_epoch < self.group_epoch and self._interval_has_passed(now)
+
+    def _interval_has_passed(self, now: int) -> bool:
         interval = self.config.assignment_interval_ms
         return self.assigned_at_ms is None or not interval or now >= self.assigned_at_ms + interval
 

@@ -182,8 +182,7 @@ class Coordinator:
 
     def _add_cause(self, reason: str) -> None:
         """Adds a cause to the rebalance in progress."""
-        if reason not in self.rebalance.causes:
-            self.rebalance.causes.append(reason)
+        self.rebalance.causes[reason] = None
 
     def prepare(self, reason: str) -> None:
         """Starts a rebalance (`prepareRebalance`)."""
@@ -208,7 +207,7 @@ class Coordinator:
         if self.rebalance.generation_id:
             self.rebalances.append(self.rebalance)
             self.rebalance = RebalanceRow()
-        self.rebalance.start_ms, self.rebalance.causes = now, [reason]
+        self.rebalance.start_ms, self.rebalance.causes = now, {reason: None}
 
     def _extend_initial_delay(self, delay: int, remaining: int) -> None:
         self.queue.schedule(self.queue.now + delay, self._initial_delay_over, delay, remaining)

@@ -36,6 +36,7 @@ class EventHandlers:
         self.group = group
         self.assignors, self.new_members_static = assignors, new_members_static
         self.restarted = 0
+        self._subscribed: frozenset[int] | None = None
         self.number = {name: number for number, name in enumerate(group.topics.names)}
 
     def handle(self, event: Event) -> None:
@@ -64,8 +65,8 @@ class EventHandlers:
         member = group.members.get(name)
         if member is None:
             instance = event.group_instance_id or (name if self.new_members_static else None)
-            subscribed = frozenset[int]().union(*(each.topics for each in group.members.values()))
-            member = group.member_class(name, instance, None, subscribed, event.assignors or self.assignors)
+            topics = self._subscribed_topics()
+            member = group.member_class(name, instance, None, topics, event.assignors or self.assignors)
             group.members[name] = member
         elif member.state != OFF:
             raise event.invalid("the member is already running")
@@ -121,6 +122,7 @@ class EventHandlers:
 
     def rolling_restart(self, event: Event) -> None:
         """Restarts all running members in batches, with a pause after each batch."""
+        self.group.count_work(len(self.group.members))
         instances: dict[tuple[str, ...], None] = {}
         for name in sorted(each.name for each in self.group.members.values() if each.running):
             instances[tuple(self.group.instance_members(name))] = None
@@ -180,7 +182,16 @@ class EventHandlers:
         if event.group_instance_id is not None:
             member.group_instance_id = event.group_instance_id
 
+    def _subscribed_topics(self) -> frozenset[int]:
+        """Returns the topics of all members, also of those that are off. New members subscribe to these."""
+        if self._subscribed is None:
+            distinct = {each.topics for each in self.group.members.values()}
+            self.group.count_work(len(self.group.members) + sum(map(len, distinct)))
+            self._subscribed = frozenset[int]().union(*distinct)
+        return self._subscribed
+
     def _topics(self, event: Event) -> frozenset[int]:
+        self._subscribed = None
         return frozenset(self.number[topic] for topic in event.topics or ())
 
     def _running(self, event: Event) -> SimulatedMember:

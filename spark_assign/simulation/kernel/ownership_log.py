@@ -15,6 +15,11 @@ from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 
 CONSUMED, BEING_REVOKED, RESTORING, DOWN, UNOWNED = "consumed", "revoking", "restoring", "down", "unowned"
+UNRECORDED = "unrecorded"
+"""State of the last interval of a partition if the group has too many."""
+
+MAX_INTERVALS = 1_000_000
+"""Maximum number of intervals of a group, and one more for each partition: some hundred MB."""
 
 Interval = tuple[int, int, int, str, str | None]
 """Partition key, start, end (milliseconds), state, and the member ID of the owner."""
@@ -83,8 +88,7 @@ class OwnershipLog:
         for key in keys:
             partition = self.existing.pop(key)
             self._change_state(partition, UNOWNED, None, at)
-            self._resume(partition, at)
-            self.closed.append((partition, at))
+            self._end(partition, at)
 
     def assign(self, keys: Iterable[int], owner: SimulatedMember, at: int) -> int:
         """Assigns partitions to a member, which resumes its own ones immediately and the others after the restore time.
@@ -131,8 +135,7 @@ class OwnershipLog:
         self.unowned_at_end = sum(partition.state == UNOWNED for partition in self.existing.values())
         for partition in self.existing.values():
             self._change_state(partition, partition.state, partition.owner, at)
-            self._resume(partition, at)
-            self.closed.append((partition, at))
+            self._end(partition, at)
         self.closed.sort(key=lambda each: (each[0].code, each[0].exists_from))
 
     def stable_at_ms(self) -> int:
@@ -153,8 +156,16 @@ class OwnershipLog:
         partition.state = state
         partition.owner, partition.owner_id = owner, None if owner is None else owner.member_id
 
+    def _end(self, partition: Partition, at: int) -> None:
+        self._resume(partition, at)
+        self.closed.append((partition, at))
+        if self.intervals is not None and at > partition.since:
+            self.intervals.append((partition.code, partition.since, at, UNRECORDED, None))
+
     def _record_interval(self, partition: Partition, at: int) -> None:
         if self.intervals is not None and at > partition.since:
+            if len(self.intervals) >= MAX_INTERVALS:
+                return
             self.intervals.append((partition.code, partition.since, at, partition.state, partition.owner_id))
         partition.since = at
 

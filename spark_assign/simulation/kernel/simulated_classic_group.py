@@ -35,6 +35,10 @@ ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_
 CHANGED = "its subscription changed"
 OTHER_PARTITIONS = "it saw other partitions than it had assigned"
 
+_STEPS_PER_REFRESH = 100
+"""Steps that a refresh of a member's metadata counts for (`SimulatedGroup.count_work`): until it is due, it takes
+memory."""
+
 
 class ClassicConsumers(SimulatedGroup[ClassicMember]):
     """The members of a classic group, and their coordinator.
@@ -56,6 +60,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
         self.leading: ClassicMember | None = None
         self.leader_library = initial_state.leader_library
+        self._visible: dict[frozenset[int], dict[int, int]] = {}
 
     @property
     def number(self) -> int:
@@ -66,7 +71,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
 
     def join(self, member: ClassicMember) -> None:
         """See `SimulatedGroup`."""
-        member.metadata = self.cluster.visible_partitions(member.topics)
+        member.metadata = self._visible_partitions(member.topics)
         self._rejoin(member, "joined")
 
     def _rejoin(self, member: ClassicMember, reason: str) -> None:
@@ -373,10 +378,18 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """Returns the topics that any member subscribes to."""
         return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
 
+    def _visible_partitions(self, topics: frozenset[int]) -> dict[int, int]:
+        """Returns the partition counts that a client gets if it fetches the metadata of these topics now. Members with
+        the same topics share them."""
+        if topics not in self._visible:
+            self.count_work(len(topics))
+            self._visible[topics] = self.cluster.visible_partitions(topics)
+        return self._visible[topics]
+
     def leader_metadata(self, member: ClassicMember) -> dict[int, int]:
         """Returns the partition counts of all subscribed topics; the leader fetches missing ones
         (`onLeaderElected`)."""
-        member.metadata = self.cluster.visible_partitions(self.subscribed_topics()) | member.metadata
+        member.metadata = self._visible_partitions(self.subscribed_topics()) | member.metadata
         return dict(member.metadata)
 
     def refresh_metadata(self, member: ClassicMember) -> None:
@@ -388,10 +401,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """
         watches_own = self.leader_library == "librdkafka" and self.coordinator.group.protocol_name not in COOPERATIVE
         snapshot = member.snapshot
+        self.count_work(1 if snapshot is None else len(self.coordinator.metadata))
         if snapshot is not None and watches_own:
             snapshot = {topic: many for topic, many in snapshot.items() if topic in member.topics}
         watched = member.topics if snapshot is None or watches_own else member.topics | self.subscribed_topics()
-        member.metadata = self.cluster.visible_partitions(watched)
+        member.metadata = self._visible_partitions(watched)
         if snapshot is not None and snapshot != member.metadata and member.state == STABLE:
             self.trace_message(member.member_id, "metadata", None, "partitions have changed since the assignment")
             self.rejoin(member, OTHER_PARTITIONS)
@@ -447,7 +461,7 @@ class SimulatedClassicGroup(ClassicConsumers):
 
     def _stable_member(self, member: ClassicMember, generation_id: int) -> JoinedMember:
         member.generation_id = generation_id
-        member.metadata = self.cluster.visible_partitions(member.topics)
+        member.metadata = self._visible_partitions(member.topics)
         return self.subscription(member)
 
     def process_due_events(self) -> Generator[AssignmentRequest, AssignmentResponse, None]:
@@ -518,12 +532,14 @@ class SimulatedClassicGroup(ClassicConsumers):
 
     def change_subscription(self, member: ClassicMember) -> None:
         """See `SimulatedGroup`. The member rejoins; if it is joining, after it has its assignment."""
-        member.metadata = self.cluster.visible_partitions(member.topics) | member.metadata
+        member.metadata = self._visible_partitions(member.topics) | member.metadata
         if member.state == STABLE and member.topics != member.joined_topics:
             self.rejoin(member, CHANGED)
 
     def update_topic(self, topic: int) -> None:
         """See `SimulatedGroup`. Every member sees the change when its metadata expires."""
+        self._visible.clear()
+        self.count_work(_STEPS_PER_REFRESH * len(self.members))
         age = self.timing.metadata_max_age_ms
         for member in self.members.values():
             if member.running:

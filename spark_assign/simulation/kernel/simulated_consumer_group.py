@@ -61,6 +61,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
     `simulated_consumer_group`.
 
     Attributes:
+        _next_to_beat: the member with the next heartbeat when a new target was needed last, or None.
         requests: heartbeats that await a response, each with its cause of a rebalance.
         rebalance: the rebalance in progress, or the last one.
         topics_changed: whether topics have changed since the last heartbeat.
@@ -81,6 +82,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.requests: deque[tuple[AsyncMember, Heartbeat, str]] = deque()
         self.rebalance = RebalanceRow()
         self.topics_changed = False
+        self._next_to_beat: AsyncMember | None = None
 
     @property
     def number(self) -> int:
@@ -96,6 +98,9 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
 
     def send_heartbeat(self, member: AsyncMember) -> None:
         """Sends a heartbeat (`buildRequestData`), which contains only fields that have changed."""
+        first, due = self._next_to_beat, self.queue.now + self.heartbeat_interval_ms
+        if member is first or (member.joined and first is not None and first.heartbeat_at_ms == due):
+            self._next_to_beat = None  # of members that are due together, the one that started first is next
         member.heartbeats_from_ms, member.heartbeat_at_ms = self.queue.now, None
         joins, member_id = member.state == JOINING, str(member.member_id)
         request, reason = Heartbeat(member_id, member.member_epoch, member.group_instance_id), TOPICS
@@ -187,10 +192,13 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         """Schedules the next heartbeat of any member if it triggers a new target."""
         if not self.topics_changed and self.number <= self.coordinator.assignment_epoch:
             return
-        now, interval = self.queue.now, self.heartbeat_interval_ms
+        now, interval, first = self.queue.now, self.heartbeat_interval_ms, self._next_to_beat
+        if first is not None and first.sends_heartbeats and (first.heartbeat_at_ms or 0) > now:
+            return
         beating = [each for each in self.members.values() if each.sends_heartbeats]
         if beating:
-            self._schedule_heartbeat(min(beating, key=lambda each: each.next_heartbeat(now, interval)))
+            self._next_to_beat = first = min(beating, key=lambda each: each.next_heartbeat(now, interval))
+            self._schedule_heartbeat(first)
 
     def _schedule_heartbeat(self, member: AsyncMember) -> None:
         at = member.next_heartbeat(self.queue.now, self.heartbeat_interval_ms)
@@ -294,6 +302,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
     def expire(self) -> None:
         """Fences members whose session or rebalance timeout has expired."""
         now, before = self.queue.now, self.number
+        self.count_work(len(self.members))
         for member in self.members.values():
             if member.sends_heartbeats and member.member_id in self.coordinator.members.by_id:
                 self.coordinator.record_heartbeat(str(member.member_id), self.last_heartbeat(member))
@@ -319,13 +328,13 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             self.rebalance = RebalanceRow()
         if not self.rebalance.causes:
             self.rebalance.start_ms = self.queue.now
-        if reason not in self.rebalance.causes:
-            self.rebalance.causes.append(reason)
+        self.rebalance.causes[reason] = None
         self.trace_coordinator("state", f"group epoch {self.number}: {reason}")
-        self.check_convergence()
+        self.count_work(len(self.cluster.partitions))  # a new epoch reads the subscribed topics
 
     def _new_target(self, request: TargetRequest, answer: TargetResponse) -> None:
         """Records a new target, of which the members learn with their next heartbeats."""
+        self.check_convergence()
         now, current, coordinator = self.queue.now, self.rebalance, self.coordinator
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
         current.members, current.assignor = len(coordinator.members.by_id), request.assignor
@@ -433,6 +442,7 @@ class SimulatedConsumerGroup(AsyncConsumers):
             self.metadata.put([self.topic(topic)])
         else:
             self.metadata.remove([name])
+        self.count_work(len(self.members))
         self.coordinator.topics_changed({name})
         self.topics_changed = True
         self.schedule_next_heartbeat()

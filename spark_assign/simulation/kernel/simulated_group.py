@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
 from spark_assign.java.hash_map import string_hash
@@ -56,6 +56,9 @@ COORDINATOR, EVENT = "coordinator", "event"
 """Actors of the trace that aren't members. `event` marks a scenario event."""
 SHOWN_CAUSES = 3
 
+MAX_TRACE = 100_000_000
+"""Maximum number of characters of a group's trace; a row without text counts as 100. The last row says that it ends."""
+
 
 @dataclass(slots=True)
 class TraceRow:
@@ -74,7 +77,7 @@ class RebalanceRow:
     """A row of `tables.simulation.ROUNDS` in progress."""
 
     start_ms: int = 0
-    causes: list[str] = field(default_factory=list)
+    causes: dict[str, None] = field(default_factory=dict)
     generation_id: int = 0
     joined_ms: int = 0
     end_ms: int = 0
@@ -95,7 +98,7 @@ class RebalanceRow:
     def cause(self) -> str:
         """Text of the first causes, separated by semicolons."""
         more = len(self.causes) - SHOWN_CAUSES
-        return "; ".join(self.causes[:SHOWN_CAUSES]) + (f"; {more} more" if more > 0 else "")
+        return "; ".join(islice(self.causes, SHOWN_CAUSES)) + (f"; {more} more" if more > 0 else "")
 
 
 M = TypeVar("M", bound=SimulatedMember)
@@ -104,7 +107,8 @@ MOST_ROUNDS = 1_000
 """Number of rebalances after the last event from which on a group counts as not converging."""
 
 MOST_WORK = 200_000_000
-"""Maximum number of rebalances of a group, each times its members and partitions: some minutes."""
+"""Maximum number of steps of a group: its rebalances times its members and partitions, and events that affect many
+members or topics times these. That takes some minutes."""
 
 
 class AssignorError(Exception):
@@ -116,7 +120,7 @@ class DoesNotConvergeError(Exception):
 
 
 class TooManyEventsError(Exception):
-    """The events cause so many rebalances of so large a group that the simulation would take too long."""
+    """The events affect so large a group so often that the simulation would take too long."""
 
 
 class SimulatedGroup(ABC, Generic[M]):
@@ -128,7 +132,7 @@ class SimulatedGroup(ABC, Generic[M]):
         rebalances: the rebalances that have ended.
         members: members by first ID.
         by_id: members by every ID that they ever had.
-        last_event_generation: generation of the group at the last scenario event.
+        last_event_generation: generation of the group at the last scenario event, or when a member started last.
         trace: rows of the trace. None if it isn't requested.
     """
 
@@ -146,7 +150,7 @@ class SimulatedGroup(ABC, Generic[M]):
         self.cluster = SimulatedTopics(dict(initial_state.partitions), self.ownership_log, self.queue)
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
-        self.last_event_generation = self.work = 0
+        self.last_event_generation = self.work = self._traced = 0
         self.trace: list[TraceRow] | None = [] if traced else None
 
     # --- what a play asks for ---------------------------------------------------------------------------------
@@ -178,6 +182,7 @@ class SimulatedGroup(ABC, Generic[M]):
     def start(self, member: M, member_id: str | None) -> None:
         """Starts a new process of a member, which finds the coordinator and joins, with this member ID if it can
         choose."""
+        self.last_event_generation = self.number
         member.start(self.queue.now)
         self.cluster.subscribe(member.topics)
         self.assign_id(member, member_id)
@@ -233,18 +238,26 @@ class SimulatedGroup(ABC, Generic[M]):
 
         Raises:
             DoesNotConvergeError: the group rebalances too often after the last event.
-            TooManyEventsError: all rebalances take more than `MOST_WORK`.
+            TooManyEventsError: see `count_work`.
         """
-        self.work += len(self.members) + sum(self.cluster.partitions.values())
-        if self.work > MOST_WORK:
-            size = f"{len(self.members):,} members and {sum(self.cluster.partitions.values()):,} partitions"
-            problem = f"a group of {size} rebalances too often"
-            raise TooManyEventsError(f"events: {problem}. Simulate fewer events, or restart more members at once")
+        self.count_work(len(self.members) + sum(self.cluster.partitions.values()))
         if self.number - self.last_event_generation > MOST_ROUNDS:
             reason = "does giving up partitions take longer than the rebalance timeout?"
             raise DoesNotConvergeError(
                 f"the group is still rebalancing {MOST_ROUNDS} rounds after the last event; {reason}"
             )
+
+    def count_work(self, steps: int) -> None:
+        """Counts what takes time.
+
+        Raises:
+            TooManyEventsError: all of it takes more than `MOST_WORK` steps.
+        """
+        self.work += steps
+        if self.work > MOST_WORK:
+            size = f"{len(self.members):,} members and {sum(self.cluster.partitions.values()):,} partitions"
+            problem = f"they affect a group of {size} too often"
+            raise TooManyEventsError(f"events: {problem}. Simulate fewer events, or restart more members at once")
 
     # --- what is said -----------------------------------------------------------------------------------------
 
@@ -254,8 +267,12 @@ class SimulatedGroup(ABC, Generic[M]):
 
     def trace_message(self, actor: str | None, message: str, to: str | None, detail: str = "") -> None:
         """Appends a row to the trace, if there is one."""
-        if self.trace is not None:
-            self.trace.append(TraceRow(self.queue.now, self.number, str(actor), message, to, detail))
+        if self.trace is None or self._traced > MAX_TRACE:
+            return
+        self._traced += 100 + len(detail)
+        if self._traced > MAX_TRACE:
+            actor, message, to, detail = COORDINATOR, "trace-ends", None, f"more than {MAX_TRACE:,} characters"
+        self.trace.append(TraceRow(self.queue.now, self.number, str(actor), message, to, detail))
 
     def trace_callback(self, member: M, message: str, codes: Iterable[int]) -> None:
         """Traces a call of the member's rebalance listener."""

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import table_of_rows
 from spark_assign.streams.kernel.classic_application import STICKY as PUBLIC_STICKY
-from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
+from spark_assign.streams.kernel.classic_application import ClassicApplication
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.followed_rounds import follow_rounds
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
@@ -44,7 +44,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
-from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, plan_application
+from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, describe_failure, plan_application
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 
 ASSIGNORS: dict[str, TaskAssignor] = {name: partial(assign_tasks, release=of) for name, of in RELEASES.items()}
@@ -101,10 +101,9 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
             rows += _plan_classic_group(classic, totals)
         else:
             rows = list(_plan_streams_group(facts, params))
-    except UnknownOwnedPartitionsError as error:
-        rows = [{"kind": REJECTED, "code": "unknown-owned", "detail": str(error)}]
     except Exception as error:  # one group, or an assignor of the user, must not affect other groups
-        rows = [{"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}]
+        code, detail = describe_failure(error)
+        rows = [{"kind": REJECTED, "code": code, "detail": detail}]
     yield from rows
 
 

@@ -45,7 +45,11 @@ _Node = tuple[int, int, int]
 
 
 class FlowError(Exception):
-    """Raised if not all tasks find a client (Kafka throws IllegalStateException), or if there are too many pairs."""
+    """Raised if not all tasks find a client (Kafka throws IllegalStateException)."""
+
+
+class TooManyPairsError(Exception):
+    """Raised if there are more than `MAX_EDGES` pairs."""
 
 
 MAX_EDGES = 20_000_000
@@ -366,7 +370,7 @@ def _find_exchanges(
         return []
     num_groups = len({task[0] for task in tasks}) if strategy != MIN_TRAFFIC else 1
     if (edges := max(len(tasks), num_groups * len(clients)) * len(clients)) > MAX_EDGES:
-        raise FlowError(
+        raise TooManyPairsError(
             f"rack.aware.assignment.strategy: {edges:,} pairs, expected at most {MAX_EDGES:,}. Set it to none"
         )
     racks = {rack: at for at, rack in enumerate({client.rack: None for client in clients})}

@@ -43,13 +43,13 @@ from spark_assign.simulation.kernel.simulate_groups import CODES, REBALANCE_COLU
 from spark_assign.simulation.kernel.simulated_classic_group import SimulatedClassicGroup
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import list_order, read_event
-from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
+from spark_assign.streams.kernel.classic_application import ClassicApplication
 from spark_assign.streams.kernel.classic_application import ClassicMember as Reported
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING, MemberTasks
 from spark_assign.streams.kernel.state_restores import StateRestores
 from spark_assign.streams.kernel.streams_group_input import StreamsFacts, member_order, read_streams_facts
-from spark_assign.streams.kernel.streams_partition_assignor import plan_application
+from spark_assign.streams.kernel.streams_partition_assignor import describe_failure, plan_application
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 # --- one application --------------------------------------------------------------------------------------------------
@@ -287,6 +287,7 @@ class SimulatedApplication(SimulatedClassicGroup):
         if event.event == "rolling-restart":
             return  # its restarts are steps
         last = self.steps[-1] if self.steps else None
+        self.count_work(len(self.members) + len(self.state.restores) + (len(last.member_ids) if last else 0))
         if last is None or (last.at_ms, last.event) != (self.queue.now, event.event):
             last = Step(self.queue.now, event.event, [], self.costs())
             self.steps.append(last)
@@ -386,7 +387,7 @@ def _simulate(facts: StreamsFacts, params: ApplicationSimulationParams) -> list[
         except tuple(_CODES) as error:
             fault = _CODES[type(error)], str(error)
         except Exception as error:  # one application must not affect other groups
-            fault = "assignor-failed", f"{type(error).__name__}: {error}"
+            fault = describe_failure(error)
     return [{"kind": REJECTED, "code": fault[0], "detail": fault[1]}]
 
 
@@ -394,7 +395,7 @@ class InvalidApplicationError(Exception):
     """Raised for an application that can be planned, but not simulated."""
 
 
-_CODES = CODES | {InvalidApplicationError: "bad-settings", UnknownOwnedPartitionsError: "unknown-owned"}
+_CODES = CODES | {InvalidApplicationError: "bad-settings"}
 
 
 def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) -> GroupSimulation:

@@ -16,11 +16,13 @@ from spark_assign.streams.kernel.classic_application import (
     STICKY,
     ClassicApplication,
     ClientState,
+    UnknownOwnedPartitionsError,
     read_clients,
     task_hash_order,
 )
 from spark_assign.streams.kernel.classic_sticky_task_assignor import LegacyStickyAssignment, PublicStickyAssignment
 from spark_assign.streams.kernel.member_tasks import MemberTasks, TaskOrders, assign_to_members, sorted_orders
+from spark_assign.streams.kernel.rack_aware_task_assignor import TooManyPairsError
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 INCOMPLETE_SOURCE_TOPIC_METADATA, SHUTDOWN_REQUESTED = 1, 4
@@ -51,11 +53,20 @@ class ClassicAssignment:
         return not any(tasks.rejoin for tasks in self.members.values())
 
 
+def describe_failure(error: Exception) -> tuple[str, str]:
+    """Returns the code and the detail with which an application is rejected that has no assignment."""
+    codes = {UnknownOwnedPartitionsError: "unknown-owned", TooManyPairsError: "too-many-tasks"}
+    if (code := codes.get(type(error))) is not None:
+        return code, str(error)
+    return "assignor-failed", f"{type(error).__name__}: {error}"
+
+
 def plan_application(application: ClassicApplication) -> ClassicAssignment:
     """Returns the assignment that the leader computes.
 
     Raises:
         UnknownOwnedPartitionsError, FlowError: Kafka throws IllegalStateException.
+        TooManyPairsError: see `rack_aware_task_assignor`.
     """
     if any(member.error_code == SHUTDOWN_REQUESTED for member in application.members):
         return ClassicAssignment(error_code=SHUTDOWN_REQUESTED)

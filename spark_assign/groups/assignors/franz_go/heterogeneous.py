@@ -48,7 +48,11 @@ class Steal:
 
 
 class StealGraph:
-    """The members, and what each can steal: for each topic and owner one partition, the first."""
+    """The members, and what each can steal: for each topic and owner one partition, the first.
+
+    If a member can't steal, neither can those that it reaches, and no later steal involves them or their topics: the
+    loads of all of them differ by one at most. So no other search continues through these topics (`_final`).
+    """
 
     def __init__(self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int]) -> None:
         """Builds the graph from the current owners."""
@@ -56,6 +60,7 @@ class StealGraph:
         self._subscriptions = _subscriptions(group, list(order))
         # Owners of each topic, in the order in which they were added, including those without partitions.
         self._owners: list[dict[int, list[int]]] = [{} for _ in group.partitions]
+        self._final, self._final_lists = set[int](), set[int]()
         for topic in order:
             for partition in group.partitions_of(topic):
                 if owner[partition] != NO_MEMBER:
@@ -83,17 +88,19 @@ class StealGraph:
             if -negative_load > level + 1:
                 return self._path(reached, current)
             topics = self._subscriptions[current]
-            if id(topics) in lists:
+            if id(topics) in lists or id(topics) in self._final_lists:
                 continue
             lists.add(id(topics))
             for topic in topics:
-                if topic in visited:
+                if topic in visited or topic in self._final:
                     continue  # all its owners are reached
                 visited.add(topic)
                 for owner, partitions in self._owners[topic].items():
                     if partitions and owner not in reached:
                         reached[owner] = Steal(owner, current, partitions[0])
                         heapq.heappush(queue, (-self._load[owner], distance + 1, owner))
+        self._final |= visited
+        self._final_lists |= lists
         return []
 
     @staticmethod
@@ -207,6 +214,8 @@ class OriginalsFirst(StealGraph):
     def find(self, member: int) -> list[Steal]:
         """Returns the steals by which the member gets one more partition from one with at least two more; empty if
         there are none."""
+        if id(self._subscriptions[member]) in self._final_lists:
+            return []
         level = self._load[member]
         reached = {member: _Reached(None, (-level, 0, member))}
         heap = _GoHeap()
@@ -229,6 +238,7 @@ class OriginalsFirst(StealGraph):
                     elif is_original and not (found.is_done or found.is_original):
                         found.steal, found.key, found.is_original = steal, key, True
                         heap.fix(found.position)
+        self._final_lists.update(id(self._subscriptions[each]) for each in reached)
         return []
 
 

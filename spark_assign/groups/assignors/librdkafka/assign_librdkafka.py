@@ -404,7 +404,7 @@ def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
         kept.update(still_owned)
         resolved.owned[member_id] = still_owned
     balancer = LibrdkafkaBalancer(
-        resolved.owned, resolved.owner, resolved.previous_owner, subscribers, group.partitions
+        resolved.owned, resolved.owner, resolved.previous_owner, subscribers, group.partitions, racks
     )
     unowned = [partition for partition in ordered if partition not in kept]
     unassigned = unowned
@@ -413,10 +413,7 @@ def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
         unassigned = [
             partition
             for partition in unowned
-            if used.isdisjoint(group.racks_of(partition))
-            or not balancer.assign(
-                partition, lambda member_id, candidate: is_rack_matched(group, racks, member_id, candidate)
-            )
+            if used.isdisjoint(group.racks_of(partition)) or not balancer.assign(partition, group.racks_of(partition))
         ]
     for partition in unassigned:
         balancer.assign(partition)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 from typing import TypeVar
@@ -123,10 +123,14 @@ class LibrdkafkaMovements:
 
 @dataclass(eq=False)
 class _Subscribers:
-    """The subscribers of some topics, and how many partitions of these topics each member has."""
+    """The subscribers of some topics, and how many partitions of these topics each member has.
+
+    `by_rack` has a heap of the subscribers in each rack, by the number of their partitions when they were added.
+    """
 
     members: set[str]
     owned: Counter[str] = field(default_factory=Counter)
+    by_rack: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
 
 class LibrdkafkaBalancer:
@@ -138,6 +142,7 @@ class LibrdkafkaBalancer:
         previous_owner: owner in an earlier generation, for some partitions.
         subscribers: member ids of the subscribers of each topic that has any. Topics with the same ones share the list.
         partitions: number of partitions of each topic.
+        racks: rack of each member; None if racks aren't used.
     """
 
     def __init__(
@@ -147,7 +152,9 @@ class LibrdkafkaBalancer:
         previous_owner: dict[TopicPartition, str],
         subscribers: dict[str, list[str]],
         partitions: dict[str, int],
+        racks: dict[str, str] | None,
     ) -> None:
+        self._racks = racks or {}
         self.assigned: dict[str, dict[TopicPartition, None]] = {
             member_id: dict.fromkeys(assigned_partitions) for member_id, assigned_partitions in assigned.items()
         }
@@ -171,15 +178,34 @@ class LibrdkafkaBalancer:
         self._partitions = partitions
         self._shared: set[TopicPartition] = set()
 
-    def assign(self, partition: TopicPartition, fits: Callable[[str, TopicPartition], bool] | None = None) -> bool:
-        """Assigns a partition to the fitting subscriber with the fewest partitions; returns False if there is none."""
-        subscribers = self._subscribers[partition[0]].members
-        for _, member_id in self._by_size:
-            if member_id in subscribers and (fits is None or fits(member_id, partition)):
-                self._add(member_id, partition)
-                self._owner[partition] = member_id
-                return True
-        return False
+    def assign(self, partition: TopicPartition, racks: Iterable[str] | None = None) -> bool:
+        """Assigns a partition to the subscriber with the fewest partitions, in one of these racks if they are given.
+        Returns False if there is none.
+        """
+        subscribers = self._subscribers[partition[0]]
+        if racks is None:
+            found = (member_id for _, member_id in self._by_size if member_id in subscribers.members)
+            to_member = next(found, None)
+        else:
+            _, to_member = min(filter(None, (self._least(subscribers, rack) for rack in racks)), default=(0, None))
+        if to_member is None:
+            return False
+        self._add(to_member, partition)
+        self._owner[partition] = to_member
+        return True
+
+    def _least(self, subscribers: _Subscribers, rack: str) -> tuple[int, str] | None:
+        """Returns the subscriber in a rack with the fewest partitions, after their number. Meanwhile, numbers only
+        grow.
+        """
+        if not subscribers.by_rack:
+            for size, member_id in self._by_size:
+                if member_id in subscribers.members:
+                    subscribers.by_rack.setdefault(self._racks[member_id], []).append((size, member_id))
+        heap = subscribers.by_rack.get(rack, [])
+        while heap and heap[0][0] < (size := len(self.assigned[heap[0][1]])):
+            heapq.heapreplace(heap, (size, heap[0][1]))
+        return heap[0] if heap else None
 
     def run(
         self, ordered: list[TopicPartition], unowned: list[TopicPartition], *, is_initial: bool, has_revoked: bool
