@@ -14,8 +14,9 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import replica_racks, without_faulty_groups
 from spark_assign.groups.kernel.tagged_rows import rows_of_tables
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
-from spark_assign.simulation.kernel.simulation_input import TABLES
+from spark_assign.simulation.kernel.simulation_input import MAX_SUBSCRIPTIONS, TABLES
 from spark_assign.simulation.settings import Settings
+from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import gather_tables
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
@@ -91,13 +92,29 @@ def _groups(fleet: FleetTables, settings: Settings) -> DataFrame:
     own = fleet.members.select(*GROUP_KEY).distinct()
     known = dict.fromkeys(("assignor", "group_type", "leader_library"), "string")
     own = join_or_null(own, fleet.groups, GROUP_KEY, known)
+    counts = None if fleet.subscription_lists is None else _subscriptions(fleet.subscription_lists)
+    own = join_or_null(own, counts, GROUP_KEY, {"subscriptions": "long"})
     own = join_or_null(own, settings.groups, GROUP_KEY, dict.fromkeys(GROUP_TIMES, "long"))
     return own.withColumn("assignors", F.when(F.col("assignor") != "", F.array("assignor")))
 
 
+def _subscriptions(lists: DataFrame) -> DataFrame:
+    """Returns for each group the number of members of its lists times that of their topics."""
+    number = F.size("member_ids").cast("long") * F.size("topics")
+    return lists.groupBy(*GROUP_KEY).agg(F.sum(number).alias("subscriptions"))
+
+
 def _members(fleet: FleetTables, settings: Settings) -> DataFrame:
-    """Returns the members with their topics and with the settings of single members."""
-    subscribed = fleet.subscription_rows.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
+    """Returns the members with their topics and with the settings of single members.
+
+    Lists of a group with too many subscriptions, which is rejected, are not expanded.
+    """
+    lists = fleet.subscription_lists
+    if lists is not None:
+        few = _subscriptions(lists).where(F.col("subscriptions") <= MAX_SUBSCRIPTIONS)
+        lists = lists.join(few, GROUP_KEY, "left_semi")
+    rows = subscription_lists.all_rows(fleet.subscriptions, lists)
+    subscribed = rows.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
     members = fleet.members.join(subscribed, MEMBER_KEY, "left")
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))

@@ -21,10 +21,14 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.replicas import LoadGoals, ReplicaFleet, check, reassign
 from spark_assign.report.listed_groups import collected
+from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_catalog import last_taken
 from spark_assign.spark import subscription_lists
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import MEMBERS, SUBSCRIPTION_LISTS, TOPICS
+from spark_assign.tables.simulation import EVENTS
 from tests.docs.pages import ROOT
+from tests.frames import dataframe, frame_of
 
 pytestmark = [pytest.mark.spark]
 
@@ -33,6 +37,8 @@ NAMES = [
     *("a\nkind: Secret\n---\nb", "yes", "1e3", "*x", "!!python/object:os.system", "a: b", "<script>alert(1)</script>"),
     *('"><svg onload=alert(1)>', "{{7*7}}", "\x1b[2J\x1b]0;t\x07", "\u202egnp.exe", "../../etc/passwd", "\U000e0041"),
 ]
+SIZES = {"big": 2_300, "small": 2}
+"""Members, and as many topics, of two groups."""
 COLUMNS = ("group_id", "member_id", "group_instance_id", "client_id", "client_host", "rack_id")
 
 
@@ -117,6 +123,22 @@ def test_a_hundred_thousand_topics_in_one_subscription(spark: SparkSession) -> N
     lists = subscription_lists.to_lists(topics.withColumns(keys))
     assert subscription_lists.list_topics(lists).count() == 100_000
     assert subscription_lists.list_members(lists).count() == 1
+
+
+def test_members_that_all_subscribe_to_thousands_of_topics(spark: SparkSession) -> None:
+    """Their group isn't simulated, and its list isn't expanded. Another group is."""
+    lists = [("c", g, [f"m{at}" for at in range(n)], [f"t{at}" for at in range(n)]) for g, n in SIZES.items()]
+    events = [{"cluster": "c", "group_id": g, "at_ms": 1, "event": "member-leaves", "member_id": "m0"} for g in SIZES]
+    members = [{"cluster": "c", "group_id": g, "member_id": name} for _, g, names, _ in lists for name in names]
+    topics = [{"cluster": "c", "topic": f"t{at}", "partitions": 2} for at in range(SIZES["big"])]
+    fleet = Fleet(
+        members=frame_of(spark, MEMBERS, members),
+        topics=frame_of(spark, TOPICS, topics),
+        subscription_lists=dataframe(spark, SUBSCRIPTION_LISTS, lists),
+    )
+    simulated = simulate(fleet, frame_of(spark, EVENTS, events), "eager")
+    assert {row["group_id"]: row["code"] for row in simulated.rejected.collect()} == {"big": "too-many-partitions"}
+    assert {row["group_id"] for row in simulated.rebalances.collect()} == {"small"}
 
 
 def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ from spark_assign.simulation.kernel.settings import GROUP_TIMES, KAFKA_DEFAULT, 
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 TABLES = {
-    "groups": InputTable((), ("group_type", "assignors", "leader_library", *GROUP_TIMES)),
+    "groups": InputTable((), ("group_type", "assignors", "leader_library", "subscriptions", *GROUP_TIMES)),
     "members": InputTable(
         ("member_id",), ("position", "generation_id", "group_instance_id", "rack_id", "topics", "assignors")
     ),
@@ -44,6 +44,9 @@ SERVER_ASSIGNORS = {"uniform": "uniform", "range": "range", "server-range": "ran
 
 MAX_TOTAL = 5 * MAX_PARTITIONS
 """Maximum number of partitions of all topics of a group and of its events: some GB."""
+
+MAX_SUBSCRIPTIONS = 5_000_000
+"""Maximum number of subscriptions of a group, one of a member to a topic: some GB."""
 
 MAX_GENERATION = 2**31 - 1_000_000
 """Maximum generation of a group at the start, so that the generations of its rebalances are ints."""
@@ -72,6 +75,9 @@ class SimulationInput:
         Raises:
             InvalidGroupError, InvalidEventError: the group can't be simulated.
         """
+        if (total := max((row["subscriptions"] or 0 for row in self.rows["groups"]), default=0)) > MAX_SUBSCRIPTIONS:
+            detail = f"subscriptions: {total:,} of members to topics, expected at most {MAX_SUBSCRIPTIONS:,}"
+            raise InvalidGroupError("too-many-partitions", detail)
         events = in_order(map(read_event, self.rows["events"]))
         assignors = self._assignors(variant)
         is_consumer_protocol = self._is_consumer_protocol(variant)
