@@ -42,6 +42,8 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 classic Spark in the default run."""
 COUNTS: Mapping[str, Mapping[str, int]] = tomllib.loads((ROOT / "tests" / "counts.toml").read_text(encoding="utf-8"))
 """For each part the number of tests that each file has in its default run; `python -m tests.counts` renews it."""
+ONLY_CLASSIC = {"tests/spark/test_costs_of_a_plan.py", "tests/spark/test_job_in_trouble.py"}
+"""Files of which each test is marked `once`."""
 MECHANISMS = sorted(
     {
         *(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES),
@@ -49,7 +51,7 @@ MECHANISMS = sorted(
             f.removeprefix("tests/")
             for part in ("spark", "connect")
             for f in COUNTS[part]
-            if f.startswith("tests/spark/")
+            if f.startswith("tests/spark/") and f not in ONLY_CLASSIC
         ),
     }
 )
@@ -167,7 +169,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
             "connect",
             *(MECHANISMS if full else ("spark",)),
             "golden",
-            marks=f"connect or {repeated}" if full else "connect",
+            marks=repeated if full else "connect",
             environment=on_connect,
         ),
         tests("docs", "docs", environment=embedded),
