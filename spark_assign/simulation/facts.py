@@ -92,16 +92,19 @@ def _groups(fleet: FleetTables, settings: Settings) -> DataFrame:
     own = fleet.members.select(*GROUP_KEY).distinct()
     known = dict.fromkeys(("assignor", "group_type", "leader_library"), "string")
     own = join_or_null(own, fleet.groups, GROUP_KEY, known)
-    counts = None if fleet.subscription_lists is None else _subscriptions(fleet.subscription_lists)
-    own = join_or_null(own, counts, GROUP_KEY, {"subscriptions": "long"})
+    own = join_or_null(own, _subscriptions(fleet), GROUP_KEY, {"subscriptions": "long"})
     own = join_or_null(own, settings.groups, GROUP_KEY, dict.fromkeys(GROUP_TIMES, "long"))
     return own.withColumn("assignors", F.when(F.col("assignor") != "", F.array("assignor")))
 
 
-def _subscriptions(lists: DataFrame) -> DataFrame:
-    """Returns for each group the number of members of its lists times that of their topics."""
+def _subscriptions(fleet: FleetTables) -> DataFrame | None:
+    """Returns for each group the number of members of its lists times that of their topics; None if no group can have
+    too many.
+    """
+    if fleet.subscription_lists is None or fleet.sizes.subscriptions <= MAX_SUBSCRIPTIONS:
+        return None
     number = F.size("member_ids").cast("long") * F.size("topics")
-    return lists.groupBy(*GROUP_KEY).agg(F.sum(number).alias("subscriptions"))
+    return fleet.subscription_lists.groupBy(*GROUP_KEY).agg(F.sum(number).alias("subscriptions"))
 
 
 def _members(fleet: FleetTables, settings: Settings) -> DataFrame:
@@ -109,10 +112,9 @@ def _members(fleet: FleetTables, settings: Settings) -> DataFrame:
 
     Lists of a group with too many subscriptions, which is rejected, are not expanded.
     """
-    lists = fleet.subscription_lists
-    if lists is not None:
-        few = _subscriptions(lists).where(F.col("subscriptions") <= MAX_SUBSCRIPTIONS)
-        lists = lists.join(few, GROUP_KEY, "left_semi")
+    lists, counts = fleet.subscription_lists, _subscriptions(fleet)
+    if lists is not None and counts is not None:
+        lists = lists.join(counts.where(F.col("subscriptions") <= MAX_SUBSCRIPTIONS), GROUP_KEY, "left_semi")
     rows = subscription_lists.all_rows(fleet.subscriptions, lists)
     subscribed = rows.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
     members = fleet.members.join(subscribed, MEMBER_KEY, "left")
