@@ -5,6 +5,7 @@ Spark aggregates or limits each table that grows with the fleet (`report_data`).
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -131,13 +132,16 @@ def _with_short_names(plan: PlanRows) -> PlanRows:
 
 
 def _short_rows(rows: Rows) -> Rows:
-    """Returns rows with IDs and hosts of at most `_MAX_NAME` characters: the first and the last ones, where names
-    differ."""
+    """Returns rows with IDs and hosts of about `_MAX_NAME` characters at most: the first and the last ones, where names
+    differ, and a hash between them, so that different names stay different."""
     half = _MAX_NAME // 2
 
     def short(name: str, value: Any) -> Any:
         is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host"))
-        return f"{value[:half]}…{value[1 - half :]}" if is_long else value
+        if not is_long:
+            return value
+        hashed = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{value[:half]}…{hashed[:6]}…{value[-half:]}"
 
     return [{name: short(name, value) for name, value in row.items()} for row in rows]
 

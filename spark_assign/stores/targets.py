@@ -422,11 +422,11 @@ def has_no_null(table: Path, columns: Collection[str]) -> bool:
     try:
         for footer in map(parquet.read_metadata, _parquet_files(table)):
             for group in map(footer.row_group, range(footer.num_row_groups)):
-                chunks = [group.column(index) for index in range(group.num_columns)]
-                chunks = [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in columns]
-                facts = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
-                complete = [each for each in facts if each.has_null_count and not each.null_count]
-                if len(complete) < len(columns) or len(complete) < len(chunks):
+                facts = {each: group.column(each).statistics for each in range(group.num_columns)}
+                shown = {each for each, fact in facts.items() if fact and fact.has_null_count and not fact.null_count}
+                names = {each: group.column(each).path_in_schema.split(".")[0] for each in facts}
+                unknown = {names[each] for each in facts.keys() - shown}
+                if not set(columns) <= {names[each] for each in shown} - unknown:
                     return False
     except (OSError, pa.ArrowException):
         return False

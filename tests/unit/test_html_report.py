@@ -119,7 +119,7 @@ def test_long_names_are_short_on_a_page() -> None:
     }
     page = render_report(replace(plan, **rows))
     assert len(page.encode()) < 4_000_000
-    assert f"{'z' * 150}…{'z' * 100}" in page
+    assert re.search("z{150}…[0-9a-f]{6}…z{100}", page)
     assert {row["group_id"] for row in plan.groups} <= set(re.findall(r"team-\d+\.service-\d+-consumer", page))
 
 

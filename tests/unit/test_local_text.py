@@ -385,6 +385,12 @@ def test_two_columns_of_one_name(tmp_path: Path) -> None:
         faults.verify()
 
 
+def test_a_missing_column_is_no_column_without_null(tmp_path: Path) -> None:
+    """The parts of another column don't count for it."""
+    parquet.write_table(pa.table({"a": [[{"x": 1, "y": 2}]], "b": [None]}), tmp_path / "a.parquet")
+    assert [has_no_null(tmp_path, names) for names in (["a"], ["a", "b"], ["a", "c"])] == [True, False, False]
+
+
 def test_a_pipe_has_no_footer(tmp_path: Path) -> None:
     """Whoever asks how many rows a stored table has doesn't wait for it."""
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")

@@ -61,7 +61,7 @@ def split_tables(
 
 
 def find_key_faults(rows: GroupRows, tables: Mapping[str, InputTable]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yields the rejection code, the table, and the key of each row whose key has a null or is that of the row before.
+    """Yields the rejection code, the table, and the key of each row that has a null in it, or that of the row before.
 
     Tables without a code for repeated keys may have null keys, too.
 
