@@ -15,9 +15,9 @@ from benchmarks.bench import Bench, Result, to_noop
 from benchmarks.kafka_process import KafkaProcess
 from benchmarks.processor import used_by
 from spark_assign import Fleet
+from spark_assign.assignors.streams.classic_application import RUNNING, read_clients
+from spark_assign.assignors.streams.high_availability_task_assignor import assign_tasks
 from spark_assign.streams import plan_streams
-from spark_assign.streams.kernel.classic_application import RUNNING, read_clients
-from spark_assign.streams.kernel.high_availability_task_assignor import assign_tasks
 from tests.golden import streams_classic_rows as recorded
 from tests.kafka import maven
 

@@ -17,9 +17,9 @@ from math import ceil
 
 import numpy as np
 
-from spark_assign.groups.assignors.weighted.assign_weighted import relabel_members
-from spark_assign.groups.assignors.weighted.pack import pack
-from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
+from spark_assign.assignors.weighted.assign_weighted import relabel_members
+from spark_assign.assignors.weighted.pack import pack
+from spark_assign.assignors.weighted.weighted_groups import NO_MEMBER, Packing
 from spark_assign.numeric.arrays import FloatArray, IntArray
 
 

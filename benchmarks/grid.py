@@ -23,21 +23,21 @@ import numpy as np
 from benchmarks.bench import Bench, Result
 from benchmarks.kafka_grid import RACKS, VALUES, Cell, draw, topic_ids
 from benchmarks.kafka_process import KafkaProcess
-from spark_assign.groups.assignors.range import assign_ranges
-from spark_assign.groups.assignors.server.coordinator_order import (
-    TopicIds,
-    coordinator_previous_order,
-    read_topic_ids,
-    set_order,
-)
-from spark_assign.groups.assignors.server.uniform import assign_heterogeneous, assign_homogeneous, compute_quotas
-from spark_assign.groups.kernel.group_specs import (
+from spark_assign.assignors.group_specs import (
     ALL_MEMBERS,
     GroupSpecs,
     MemberColumns,
     TopicColumns,
     assignment_order,
 )
+from spark_assign.assignors.range import assign_ranges
+from spark_assign.assignors.server.coordinator_order import (
+    TopicIds,
+    coordinator_previous_order,
+    read_topic_ids,
+    set_order,
+)
+from spark_assign.assignors.server.uniform import assign_heterogeneous, assign_homogeneous, compute_quotas
 from spark_assign.java.hash_map import string_hashes, table_order, text_ranks
 from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress, compress_in_order, invert
 

@@ -14,7 +14,7 @@ from benchmarks.fleets import Shape
 from benchmarks.kafka_process import KafkaProcess
 from benchmarks.plans import plan_and_write
 from spark_assign import plan
-from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_homogeneous
+from spark_assign.assignors.server.uniform import TargetAssignments, assign_homogeneous
 from spark_assign.numeric.arrays import IntArray, PartitionSlices
 
 STATES = ("nothing", "steady", "gone")

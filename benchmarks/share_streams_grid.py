@@ -28,14 +28,14 @@ from benchmarks.grid import (
 )
 from benchmarks.kafka_grid import Cell, draw, topic_ids
 from benchmarks.kafka_process import KafkaProcess
-from spark_assign.groups.assignors.server.coordinator_order import coordinator_previous_order, read_topic_ids, set_order
+from spark_assign.assignors.server.coordinator_order import coordinator_previous_order, read_topic_ids, set_order
+from spark_assign.assignors.share.share_group_input import ShareGroupSpecs
+from spark_assign.assignors.share.simple_assignor import KEPT, assign_simple
+from spark_assign.assignors.streams.sticky_task_assignor import assign_tasks
+from spark_assign.assignors.streams.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, StreamsMemberSpec
 from spark_assign.java.hash_map import java_key, string_hashes, table_order, text_ranks
 from spark_assign.numeric.arrays import IntArray, PartitionSlices, invert, ranges_by_length
-from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
-from spark_assign.share.kernel.simple_assignor import KEPT, assign_simple
-from spark_assign.streams.kernel.sticky_task_assignor import assign_tasks
 from spark_assign.streams.kernel.streams_group_input import process_hash_order
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, StreamsMemberSpec
 
 CELLS, SEED, WARM_UP = 24, 27, 5.0
 _SHARE: Mapping[str, Sequence[int | str]] = {

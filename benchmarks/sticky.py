@@ -13,7 +13,7 @@ from benchmarks.bench import Bench, Result, to_noop
 from benchmarks.fleets import Shape
 from benchmarks.plans import plan_and_write
 from spark_assign import Fleet, converge, plan
-from spark_assign.groups.assignors.release_rules import LIBRARY_ASSIGNORS, RELEASE_LINES, client_assignor
+from spark_assign.assignors.release_rules import LIBRARY_ASSIGNORS, RELEASE_LINES, client_assignor
 from spark_assign.spark.dataframes import expand
 from spark_assign.tables.groups import GROUP_KEY
 

@@ -23,8 +23,8 @@ from benchmarks.kafka_process import KafkaProcess, write_group
 from benchmarks.plans import plan_and_write
 from benchmarks.sticky import assignors
 from spark_assign import plan
+from spark_assign.assignors.group_facts import OWNED_BITMAP, OWNED_LIST, OWNED_PARTITION, SLICE_LISTS, index_facts
 from spark_assign.groups import facts as gathering
-from spark_assign.groups.kernel.facts import OWNED_BITMAP, OWNED_LIST, OWNED_PARTITION, SLICE_LISTS, index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, assign, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.spark.dataframes import expand

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.autoscaling import ALGORITHMS, CAPACITY, DELTAS, STARTS, FloatArray, IntArray, r_score, stream
 from benchmarks.bench import Bench, Result
 from benchmarks.fewest import fewest_members
-from spark_assign.groups.assignors.weighted.assign_weighted import plan_weighted
-from spark_assign.groups.assignors.weighted.pack import min_cover
-from spark_assign.groups.assignors.weighted.weighted_groups import HELD, WeightedGroups
+from spark_assign.assignors.weighted.assign_weighted import plan_weighted
+from spark_assign.assignors.weighted.pack import min_cover
+from spark_assign.assignors.weighted.weighted_groups import HELD, WeightedGroups
 
 Algorithm = Callable[[FloatArray, IntArray], IntArray]
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "spark_assign"
 KERNELS = (
-    *(PACKAGE / room for room in ("numeric", "java", "groups/assignors")),
+    *(PACKAGE / room for room in ("numeric", "java", "assignors")),
     *sorted(path for path in PACKAGE.rglob("kernel") if path.is_dir()),
 )
 """The folders of pure computations, which the mutants change."""

@@ -241,7 +241,7 @@ class Fleet(FleetTables):
 
         Args:
             library: as in `groups.leader_library`: Java, librdkafka, franz-go, …
-            release: release of the library; for Java one of `groups.assignors.release_rules`. None: the latest.
+            release: release of the library; for Java one of `assignors.release_rules`. None: the latest.
             cluster, group_id: shell patterns of the groups.
 
         Raises:

@@ -150,7 +150,7 @@ _CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
 
 # --- checks a fleet's tables before planning: their sizes and their faults ------------------------------------
 #
-# A faulty row that names its group only affects that group, which the plan then rejects (`groups.kernel.facts`). Any
+# A faulty row that names its group only affects that group, which the plan then rejects (`assignors.group_facts`). Any
 # other faulty row invalidates the fleet and raises `FleetError`.
 
 

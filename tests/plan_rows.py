@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import FACT_TYPES
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_facts import FACT_TYPES
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import open_pass

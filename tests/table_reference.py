@@ -16,8 +16,9 @@ from pathlib import Path
 
 from pyspark.sql.types import StructType
 
+from spark_assign.assignors import group_facts as facts
+from spark_assign.assignors import group_specs
 from spark_assign.connect.kernel import faults as connect
-from spark_assign.groups.kernel import facts, group_specs
 from spark_assign.streams.kernel import streams_group_input as streams
 
 PAGE = Path(__file__).parents[1] / "docs" / "tables.md"

@@ -27,11 +27,11 @@ from spark_assign.advice.kernel.zones import ZONE_ROWS, ZoneParams, measure_read
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_params
 from spark_assign.advice.zones import ZoneTraffic, faults
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.facts import facts_by_group
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import custom_assignors

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 
 from spark_assign.advice.kernel import size as kernel
 from spark_assign.advice.kernel.size_sweep import MAX_MEMBERS, SizingCriteria
+from spark_assign.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import assignor_names, custom_assignors, find_assignor
 from spark_assign.simulation.settings import Settings

@@ -26,9 +26,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.advise import advise
 from spark_assign.api import Fleet
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.cli import mcp_answers as answers
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan

@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor, uses_owned_order
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
 from spark_assign.comparison.kernel import compare as kernel
 from spark_assign.comparison.what_if import AS_IS, WhatIf
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor, uses_owned_order
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
 from spark_assign.groups.planning import custom_assignors, find_assignor
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings

@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.comparison.compare import compare
 from spark_assign.comparison.what_if import AS_IS, JOINER, MAX_COUNT, WhatIf, joined_counts, left_counts
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.planning import find_assignor
 from spark_assign.replicas import ClusterChange, reassign
 from spark_assign.simulation.settings import Settings

@@ -15,11 +15,11 @@ from typing import ClassVar, Self
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.group_facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.comparison.kernel import drift as kernel
 from spark_assign.comparison.kernel.drift import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.dataframes import expand, map_arrow_batches, to_arrow_schema, to_bitmaps, union

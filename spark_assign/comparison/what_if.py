@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import union

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_assign.connect.kernel.connectors_and_tasks import (
+from spark_assign.assignors.connect.connectors_and_tasks import (
     Names,
     connector_item,
     item_name,

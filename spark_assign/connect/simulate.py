@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_assign.assignors.connect.release_rules import PROTOCOLS
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.indexed_facts import KEY, to_facts
-from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.connect.kernel.simulated_cluster import ConnectTiming as ConnectTiming
 from spark_assign.connect.plan import gather_facts, num_spark_tasks
 from spark_assign.spark.dataframes import run_pass, to_arrow_schema

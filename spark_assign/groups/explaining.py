@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
 from spark_assign.groups.windows import WINDOW_SLICES, rank_subscribers

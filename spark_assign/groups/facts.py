@@ -1,4 +1,4 @@
-"""Builds one table of facts about a fleet's groups (`groups.kernel.facts` describes the kinds of facts).
+"""Builds one table of facts about a fleet's groups (`assignors.group_facts` describes the kinds of facts).
 
 Tables are combined by union, not by join: a row of a table is a fact, single partitions become bitmaps, and the facts
 of a group are shuffled once, to one Spark task. There the windows of range and round robin add their slices, and Python
@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from spark_assign.assignors import group_facts as kinds
+from spark_assign.assignors.group_facts import find_faults, index_facts, rejected_table
 from spark_assign.fleet import FleetTables, Sizes
-from spark_assign.groups.kernel import facts as kinds
-from spark_assign.groups.kernel.facts import find_faults, index_facts, rejected_table
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.dataframes import from_lists, map_arrow_batches, to_bitmaps, union, with_leaders
 from spark_assign.spark.engine import dataframe_of, windows_shuffle_again, with_schema

@@ -21,24 +21,24 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from spark_assign.fleet import FleetTables
-from spark_assign.groups import facts
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import (
+from spark_assign.assignors.custom import GroupAssignor
+from spark_assign.assignors.release_rules import (
     CLIENT_ASSIGNORS,
     client_assignor,
     format_release_lines,
     is_release_assignor,
     uses_owned_order,
 )
-from spark_assign.groups.assignors.server import (
+from spark_assign.assignors.server import (
     KAFKA_SERVER_ASSIGNORS,
     RACK_SERVER_ASSIGNORS,
     TOPIC_ID_ASSIGNORS,
     UNIFORM_4_0_0,
 )
-from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
-from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.assignors.sticky import COOPERATIVE_STICKY, STICKY
+from spark_assign.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.fleet import FleetTables
+from spark_assign.groups import facts
 from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
 from spark_assign.groups.kernel.plan_groups import (
@@ -153,8 +153,8 @@ class Plan(PassResult):
         fleet doesn't determine.
 
         Computed only for `uniform` and franz-go's sticky balancers. A partition that isn't listed has the same owner in
-        every possible order of members, topics, and owned partitions (`groups.assignors.server.order_dependence`,
-        `groups.assignors.franz_go.order_dependence`).
+        every possible order of members, topics, and owned partitions (`assignors.server.order_dependence`,
+        `assignors.franz_go.order_dependence`).
         """
         return self._slices(ORDER_DEPENDENT)
 
@@ -362,13 +362,13 @@ def _names(names: Column | str, indexes: str) -> Column:
 # Three sources; later ones take precedence: Kafka's own assignors; installed packages with the entry point
 # `spark_assign.assignors` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in the
 # running program. A client assignor can have the suffix of a release (`sticky@2.8`) or of another library
-# (`sticky@franz-go`, `groups.assignors.release_rules`). `uniform@4.0.0` is that of brokers 4.0.0.
+# (`sticky@franz-go`, `assignors.release_rules`). `uniform@4.0.0` is that of brokers 4.0.0.
 
 
 ENTRY_POINTS = "spark_assign.assignors"
 KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS, WEIGHTED_STICKY)
 """Assignors that are kernels over complete groups: Kafka's, and three of this project
-(`groups.assignors.server.OURS`, `weighted`)."""
+(`assignors.server.OURS`, `weighted`)."""
 _registered: dict[str, GroupAssignor] = {}
 
 

@@ -1,4 +1,4 @@
-"""Range and round robin as Spark window functions, for many groups at once. `groups.assignors.range` and `.roundrobin`
+"""Range and round robin as Spark window functions, for many groups at once. `assignors.range` and `.roundrobin`
 recompute the groups in which racks or different subscriptions matter. Neither result depends on Java's hash order.
 
 # Range: each topic separately, in consecutive ranges over its subscribers
@@ -18,7 +18,7 @@ Steps
     1. Rank the topic's subscribers: static members first, by instance id, then dynamic members by member id.
     2. The member of rank k starts at k * (p / n) + min(k, p % n) and gets p / n partitions, the first p % n one more.
 
-Clients before 3.5.0 ignore racks (`range@3.4`, `groups.assignors.release_rules`).
+Clients before 3.5.0 ignore racks (`range@3.4`, `assignors.release_rules`).
 
 # Round robin: all partitions of the group's topics to its members in turn
 

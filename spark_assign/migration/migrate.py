@@ -14,9 +14,9 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.planning import find_assignor
 from spark_assign.migration.kernel import migrate as kernel

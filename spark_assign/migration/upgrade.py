@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, parse_release_assignor
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, parse_release_assignor
 from spark_assign.migration.kernel import upgrade as kernel
 from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
 from spark_assign.stores.result import LazyResult

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.release_rules import broker_releases
+from spark_assign.assignors.server import UNIFORM
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.assignors.release_rules import broker_releases
-from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES
 from spark_assign.groups.kernel.client_settings import find_refusals
 from spark_assign.groups.planning import plan

@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.assignors.release_rules import client_assignor
 from spark_assign.comparison.declared_changes import NAME, FleetChange
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.formatting import DASH, Row, change, count, duration, listed, number, one_line, ratio
 from spark_assign.report.listed_groups import collected, num_rows

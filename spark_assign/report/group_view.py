@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.groups.assignors.release_rules import find_rule_source
+from spark_assign.assignors.release_rules import find_rule_source
 from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.report.formatting import DASH, Row, Rows, by_group, count, group_key, number, ratio, short_names
 from spark_assign.report.group_members import GroupMembers, MemberLines, member_numbers

@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.groups.assignors.release_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.assignors.release_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.planning import Plan
 from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, by_group, cell, count, group_key, number, ratio, share

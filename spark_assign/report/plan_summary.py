@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.groups.assignors.release_rules import count_rules, find_rule_source, format_rule_sources
+from spark_assign.assignors.release_rules import count_rules, find_rule_source, format_rule_sources
 from spark_assign.report.formatting import (
     MAX_REJECTED,
     Row,

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.replica_moves import REORDER
 from spark_assign.advice.kernel.zones import CLIENT_SIDE, CURRENT
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.report.formatting import (
     DASH,
     Row,

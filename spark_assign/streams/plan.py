@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.assignors.streams.sticky_task_assignor import STICKY
+from spark_assign.assignors.streams.task_assignor_api import TaskAssignor
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import racks_of_brokers
 from spark_assign.spark.dataframes import Kernel, gather_tables, run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import followed_rounds
 from spark_assign.streams.kernel import plan_groups as kernel
-from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.streams.kernel.streams_group_input import TABLES
-from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from spark_assign.tables import stored_plan
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY

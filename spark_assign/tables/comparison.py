@@ -168,7 +168,7 @@ UPGRADES = schema(
   `note` has the reason.
 - `to_assignor`: assignor after the upgrade; null if it is unknown.
 - `from_release`, `to_release`: release of the leader before and after the upgrade; null if it is unknown.
-- `from_rules`, `to_rules`: line of releases that assign alike (`groups.assignors.release_rules`).
+- `from_rules`, `to_rules`: line of releases that assign alike (`assignors.release_rules`).
 - `restarts`, `simulated_restarts`: number of restarts, and of simulated ones.
 - `leader_changes`: number of times that another member becomes the leader.
 - `moved`, `revoked`, `paused_partitions`: as in the steps of a migration, summed over all restarts; null if not all

@@ -55,7 +55,7 @@ STATE = StructType(
         ),
     ]
 )
-"""State of the leader (`connect.kernel.rebalance_input.AssignorState`). A null or a missing row: the state of a new
+"""State of the leader (`assignors.connect.rebalance_input.AssignorState`). A null or a missing row: the state of a new
 leader. `assignment`: connectors and tasks that the leader assigned last. `revocation`: those that it revoked last.
 `can_revoke`: whether the leader may revoke (only before Kafka 3.4). `revoked_in_previous`: whether the previous
 rebalance revoked anything (only since Kafka 3.4, as `successive_revoking_rebalances`). `candidates`: workers that
@@ -99,7 +99,7 @@ METRICS = schema(
 tasks. `assigned`: with a worker after the rebalance; `revoked`: taken from a worker; `lost`: were assigned, and no
 worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_connectors_before` to `max_tasks_after`:
 minimum and maximum of a worker, before and after the rebalance. `rules`: the first release of Kafka whose assignor
-plans as this plan (`connect.kernel.release_rules`; null: eager, which is the same in all releases). `rules_note`:
+plans as this plan (`assignors.connect.release_rules`; null: eager, which is the same in all releases). `rules_note`:
 what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing. `note`: what
 `scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks, and the connector of which
 one worker has at least two tasks more than an even share; null if nothing. `max_waiting`,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.groups.kernel import facts
+from spark_assign.assignors import group_facts as facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.report import charts
 from spark_assign.report.charts import Chart, channel, color

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from jobs import advise, check, compare, plan, report, snapshot
-from spark_assign.groups.kernel import facts as group_facts
+from spark_assign.assignors import group_facts as group_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.groups.planning import ENTRY_POINTS
 from spark_assign.simulation import Settings

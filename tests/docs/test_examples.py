@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_assign
-from spark_assign import advice, groups, history
+from spark_assign import advice, assignors, history
 from spark_assign.groups import planning
 from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
-PUBLIC = {name: getattr(r, name) for r in (spark_assign, advice, groups.assignors, history) for name in r.__all__}
+PUBLIC = {name: getattr(r, name) for r in (spark_assign, advice, assignors, history) for name in r.__all__}
 """The public names that examples use."""
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_assign.connect.kernel.connectors_and_tasks import serialized_order, split_items
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceResult
-from spark_assign.connect.kernel.release_rules import find_rules
+from spark_assign.assignors.connect.connectors_and_tasks import serialized_order, split_items
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceResult
+from spark_assign.assignors.connect.release_rules import find_rules
 from tests.golden.connect_rows import Listed, Row, RowNames, rebalance_input
 
 FILE = Path(__file__).parent / "connect-releases.jsonl.gz"

@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_assign.connect.kernel import (
+from spark_assign.assignors.connect import (
     connectors_and_tasks,
     eager_assignor,
     incremental_cooperative_assignor,
     incremental_cooperative_assignor_2_6,
 )
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput
 from tests.recorded_lines import read_rows
 
 FOLDER = Path(__file__).parent

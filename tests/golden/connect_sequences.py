@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.connect.kernel.connectors_and_tasks import apply_assignment, serialized_order
+from spark_assign.assignors.connect.connectors_and_tasks import apply_assignment, serialized_order
 from tests.golden.connect_rows import Listed, Row, RowNames, RowResult, calls_assignor
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
+from spark_assign.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import NOT_SENT, ConsumerGroupMember, Heartbeat

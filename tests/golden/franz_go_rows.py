@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import assignor_of_leader
+from spark_assign.assignors.release_rules import assignor_of_leader
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
     ORDER_DEPENDENT,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.assignors.range import range_slices
-from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_group, assign_homogeneous
+from spark_assign.assignors.range import range_slices
+from spark_assign.assignors.server.uniform import TargetAssignments, assign_group, assign_homogeneous
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.arrays import PartitionSlices, row_numbers
 from tests.recorded_lines import read_rows

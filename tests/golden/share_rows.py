@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
-from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
-from spark_assign.share.kernel.simple_assignor import KEPT, UNSUBSCRIBED, assign_simple
+from spark_assign.assignors.server.coordinator_order import read_topic_ids
+from spark_assign.assignors.share.share_group_input import ShareGroupSpecs
+from spark_assign.assignors.share.simple_assignor import KEPT, UNSUBSCRIBED, assign_simple
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]

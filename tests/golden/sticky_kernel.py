@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
-from spark_assign.groups.kernel.convergence import simulate_rounds
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     FACT_TYPES,
     GROUP,
     MEMBER,
@@ -23,6 +21,8 @@ from spark_assign.groups.kernel.facts import (
     find_faults,
     index_facts,
 )
+from spark_assign.assignors.sticky.assign_sticky import exception_text
+from spark_assign.groups.kernel.convergence import simulate_rounds
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, REJECTED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from spark_assign.numeric.arrays import compress_sorted

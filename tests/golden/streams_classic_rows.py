@@ -9,11 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.streams.kernel import classic_application
-from spark_assign.streams.kernel.leader_releases import find_rules
-from spark_assign.streams.kernel.member_tasks import AT_ONCE
-from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
-from spark_assign.streams.kernel.task_assignor_api import TaskId
+from spark_assign.assignors.streams import classic_application
+from spark_assign.assignors.streams.leader_releases import find_rules
+from spark_assign.assignors.streams.member_tasks import AT_ONCE
+from spark_assign.assignors.streams.streams_partition_assignor import ClassicAssignment
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import frame_of, merged
 from tests.recorded_lines import read_rows

@@ -11,16 +11,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.groups.kernel.tagged_rows import InputTable, rows_of_tables
-from spark_assign.java.hash_map import java_key
-from spark_assign.streams.kernel.streams_group_input import TABLES as INPUT
-from spark_assign.streams.kernel.streams_group_input import process_hash_order
-from spark_assign.streams.kernel.task_assignor_api import (
+from spark_assign.assignors.streams.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
     StreamsMemberSpec,
     TaskId,
 )
+from spark_assign.groups.kernel.tagged_rows import InputTable, rows_of_tables
+from spark_assign.java.hash_map import java_key
+from spark_assign.streams.kernel.streams_group_input import TABLES as INPUT
+from spark_assign.streams.kernel.streams_group_input import process_hash_order
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 from tests.frames import dataframe, merged

@@ -8,10 +8,10 @@ from itertools import chain
 
 import pytest
 
-from spark_assign.connect.kernel.connectors_and_tasks import Names, hash_set_order
-from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, handle_lost_assignments
+from spark_assign.assignors.connect.connectors_and_tasks import Names, hash_set_order
+from spark_assign.assignors.connect.incremental_cooperative_assignor import WorkerLoads, handle_lost_assignments
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Row, RowNames, RowResult, calls_assignor, expected, plan_row
 from tests.golden.connect_sequences import Workers

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
-from spark_assign.groups.assignors.librdkafka.balance import LibrdkafkaGroup, LibrdkafkaMember
+from spark_assign.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
+from spark_assign.assignors.librdkafka.balance import LibrdkafkaGroup, LibrdkafkaMember
 from spark_assign.spark.engine import cached
 from tests.golden import sticky_kernel, tables, vectors
 from tests.recorded_lines import read_rows

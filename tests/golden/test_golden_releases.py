@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
+from spark_assign.assignors.sticky.assign_sticky import exception_text
 from spark_assign.spark.engine import cached
 from tests.golden import sticky_kernel, tables, vectors
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_assign.assignors.streams.sticky_task_assignor import RELEASES, STICKY, assign_tasks
+from spark_assign.assignors.streams.task_assignor_api import TaskAssignor
 from spark_assign.streams import plan_streams
-from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, STICKY, assign_tasks
-from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from tests.golden import streams_rows, tables
 from tests.golden.streams_mock import streams_mock
 from tests.recorded_lines import read_rows

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_assign.assignors.streams.classic_application import UnknownOwnedPartitionsError, read_clients
+from spark_assign.assignors.streams.streams_partition_assignor import plan_application
 from spark_assign.streams import plan_streams
-from spark_assign.streams.kernel.classic_application import UnknownOwnedPartitionsError, read_clients
-from spark_assign.streams.kernel.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
 from tests.sizes import drawn
 from tests.spark.fleets import shuffled

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from spark_assign.streams.kernel.classic_application import ClassicApplication, ClassicConfig, ClassicSubtopology
+from spark_assign.assignors.streams.classic_application import ClassicApplication, ClassicConfig, ClassicSubtopology
 from tests.kafka import streams_members
 from tests.kafka.broker import Cluster
 from tests.kafka.classic_generations import Generation, read_generations

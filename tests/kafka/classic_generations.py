@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 
+from spark_assign.assignors.streams import classic_application
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING, MemberTasks
+from spark_assign.assignors.streams.streams_partition_assignor import ClassicAssignment
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.streams.kernel import classic_application
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING, MemberTasks
 from spark_assign.streams.kernel.streams_group_input import member_order
-from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.group_records.codec import GROUP_METADATA

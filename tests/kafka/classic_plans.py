@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.streams.kernel.streams_partition_assignor import plan_application
+from spark_assign.assignors.streams.streams_partition_assignor import plan_application
 from tests.frames import merged
 from tests.kafka import live_groups
 from tests.kafka.classic_applications import Step, Story

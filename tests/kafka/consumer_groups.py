@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
+from spark_assign.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.cluster_snapshot import snapshot

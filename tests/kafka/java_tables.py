@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.connect.kernel.connectors_and_tasks import Names, copied_hash_set_order
-from spark_assign.groups.assignors.sticky.sticky_groups import (
+from spark_assign.assignors.connect.connectors_and_tasks import Names, copied_hash_set_order
+from spark_assign.assignors.group_specs import hash_orders
+from spark_assign.assignors.sticky.sticky_groups import (
     StickyGroups,
     hash_order_after_balancing,
     hash_order_while_balancing,
 )
-from spark_assign.groups.kernel.group_specs import hash_orders
 from spark_assign.java import hash_map
 from tests.kafka import java_programs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_assign.groups.assignors.sticky.sticky_groups import DOES_NOT_CONVERGE
+from spark_assign.assignors.sticky.sticky_groups import DOES_NOT_CONVERGE
 from tests.golden import sticky_kernel
 from tests.golden.sticky_kernel import Answer
 from tests.golden.vectors import Row

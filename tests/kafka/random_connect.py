@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from spark_assign.connect.kernel.connectors_and_tasks import (
+from spark_assign.assignors.connect.connectors_and_tasks import (
     ConnectorsAndTasks,
     apply_assignment,
     hash_set_order,
     serialized_order,
     split_items,
 )
-from spark_assign.connect.kernel.rebalance_input import AssignorState
+from spark_assign.assignors.connect.rebalance_input import AssignorState
 from tests.golden import connect_release_rows
 from tests.golden.connect_rows import Row, RowNames
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from spark_assign.groups.assignors.librdkafka.balance import (
+from spark_assign.assignors.librdkafka.balance import (
     Assignment,
     LibrdkafkaGroup,
     LibrdkafkaMember,

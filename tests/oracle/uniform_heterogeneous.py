@@ -11,7 +11,7 @@ NO_MEMBER = -1
 def rebalance(
     owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Steps 2 and 3, with the arguments and the result of `groups.assignors.server.uniform.rebalance`."""
+    """Steps 2 and 3, with the arguments and the result of `assignors.server.uniform.rebalance`."""
     partitions = list(map(len, owners))
     ordered_topics = sorted(
         range(len(partitions)),

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import plan, register
+from spark_assign.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups import planning
-from spark_assign.groups.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups.planning import assignor_names
 from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import fleet, kept, tuples

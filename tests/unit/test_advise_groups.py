@@ -10,8 +10,8 @@ from spark_assign.advice.kernel.advise import GroupParams, advise_groups
 from spark_assign.advice.kernel.size import SizeParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
 from spark_assign.advice.kernel.zones import ZoneParams
+from spark_assign.assignors.group_facts import GROUP, LISTED_MEMBER, LISTED_TOPIC, MEMBER
 from spark_assign.comparison.kernel.compare import CompareParams
-from spark_assign.groups.kernel.facts import GROUP, LISTED_MEMBER, LISTED_TOPIC, MEMBER
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.cases import cases, tuples
 from tests.plan_rows import facts_table

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.size_sweep import resize
-from spark_assign.groups.assignors.custom import GroupAssignor, GroupSpec
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.custom import GroupAssignor, GroupSpec
+from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
     GROUP,
@@ -36,7 +36,7 @@ from spark_assign.groups.kernel.facts import (
     find_faults,
     index_facts,
 )
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS
+from spark_assign.assignors.group_specs import ALL_MEMBERS
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows

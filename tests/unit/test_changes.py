@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.group_facts import DEPARTED_SLICE, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

@@ -8,8 +8,7 @@ from time import process_time
 
 import pytest
 
-from spark_assign.streams.kernel.changelogs import Changelogs
-from spark_assign.streams.kernel.classic_application import (
+from spark_assign.assignors.streams.classic_application import (
     RUNNING,
     ClassicApplication,
     ClassicConfig,
@@ -17,9 +16,10 @@ from spark_assign.streams.kernel.classic_application import (
     ClassicSubtopology,
     read_clients,
 )
+from spark_assign.assignors.streams.streams_partition_assignor import plan_application
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
 from spark_assign.streams.kernel.state_restores import Growth
-from spark_assign.streams.kernel.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

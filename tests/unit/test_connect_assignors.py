@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel import incremental_cooperative_assignor as incremental
-from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6 as incremental_2_6
-from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from spark_assign.assignors.connect import incremental_cooperative_assignor as incremental
+from spark_assign.assignors.connect import incremental_cooperative_assignor_2_6 as incremental_2_6
+from spark_assign.assignors.connect.connectors_and_tasks import connector_item, task_item
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from tests.cases import cases
 
 C, *T = connector_item(0), *(task_item(0, index) for index in range(8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
+from spark_assign.assignors.connect.connectors_and_tasks import connector_item, task_item
 from spark_assign.connect.kernel.simulated_cluster import ConnectCosts, ConnectTiming
 from tests.golden.connect_scripts import Happened
 from tests.unit.test_connect_simulation import ADDED, TWO, play

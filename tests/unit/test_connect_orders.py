@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from spark_assign.connect.kernel.connectors_and_tasks import (
+from spark_assign.assignors.connect.connectors_and_tasks import (
     Names,
     apply_assignment,
     connector_item,
@@ -15,7 +15,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     split_items,
     task_item,
 )
-from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, backoff
+from spark_assign.assignors.connect.incremental_cooperative_assignor import WorkerLoads, backoff
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
 from tests.cases import cases, tuples
 

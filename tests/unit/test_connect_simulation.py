@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from spark_assign.assignors.connect.connectors_and_tasks import Names, connector_item, task_item
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput
+from spark_assign.assignors.connect.release_rules import find_rules
 from spark_assign.connect.kernel import simulated_cluster
-from spark_assign.connect.kernel.connectors_and_tasks import Names, connector_item, task_item
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
-from spark_assign.connect.kernel.release_rules import find_rules
 from spark_assign.connect.kernel.simulated_cluster import (
     EVENTS,
     ConnectCosts,

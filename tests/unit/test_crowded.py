@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.sticky.sticky_groups import PartitionMovements
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
-from spark_assign.groups.assignors.sticky.sticky_groups import PartitionMovements
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes, texts_in_table_order
 from spark_assign.replicas.kernel import placement_requests

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.group_facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import DISTRIBUTION_METRICS, METRICS, PlanParams
 from tests.plan_rows import facts_table, plan_rows
 

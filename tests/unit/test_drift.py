@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.assignors.group_facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.comparison.kernel.drift import (
     PLANNED_GROUP,
     PRESENT_MEMBER,
@@ -22,7 +23,6 @@ from spark_assign.comparison.kernel.drift import (
     find_drift,
 )
 from spark_assign.groups.kernel import ownership_changes
-from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.numeric.arrays import compress_sorted
 from spark_assign.tables.comparison import DRIFT_ROWS
 from tests import slices

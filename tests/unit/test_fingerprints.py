@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.assignors.release_rules import LIKELY, SURE, UNKNOWN, assignor_of_leader
+from spark_assign.assignors.release_rules import LIKELY, SURE, UNKNOWN, assignor_of_leader
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.leader_rules import (
     AssignmentFormat,

@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.franz_go import heterogeneous, order_dependence
-from spark_assign.groups.assignors.franz_go.balancer_input import (
+from spark_assign.assignors.franz_go import heterogeneous, order_dependence
+from spark_assign.assignors.franz_go.balancer_input import (
     FRANZ_GO_1_21,
     FRANZ_GO_1_22,
     NO_MEMBER,
@@ -16,9 +16,9 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
     FranzGoRules,
     resolve_owners,
 )
-from spark_assign.groups.assignors.franz_go.heterogeneous import Steal, plan_heterogeneous
-from spark_assign.groups.assignors.franz_go.order_dependence import BalancedGroup, plan_group
-from spark_assign.groups.assignors.release_rules import client_assignor
+from spark_assign.assignors.franz_go.heterogeneous import Steal, plan_heterogeneous
+from spark_assign.assignors.franz_go.order_dependence import BalancedGroup, plan_group
+from spark_assign.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_rounds
 from spark_assign.groups.planning import find_assignor
 from tests.golden import sticky_kernel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.coordinator_order import set_order
+from spark_assign.assignors.server.coordinator_order import set_order
 from spark_assign.java.hash_map import (
     Entry,
     HashTable,

@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.range import assign_with_racks
-from spark_assign.groups.assignors.roundrobin import round_robin_start
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, find_faults, index_facts
+from spark_assign.assignors.group_facts import MEMBER, OWNED_SLICE, find_faults, index_facts
+from spark_assign.assignors.range import assign_with_racks
+from spark_assign.assignors.roundrobin import round_robin_start
 from spark_assign.numeric.arrays import (
     WORDS_PER_BITMAP,
     PartitionSlices,

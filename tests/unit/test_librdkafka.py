@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
-from spark_assign.groups.assignors.librdkafka.balance import (
+from spark_assign.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
+from spark_assign.assignors.librdkafka.balance import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
     LibrdkafkaMovements,

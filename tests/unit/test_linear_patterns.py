@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, TimestampType
 
 from spark_assign.advice.kernel.membership_options import find_deployment_pod
-from spark_assign.groups.assignors.release_rules import assignor_of_leader, parse_release_assignor
+from spark_assign.assignors.release_rules import assignor_of_leader, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import detect_library
 from spark_assign.history.kernel.log_segments import _PATH
 from spark_assign.history.kernel.redact import _CONNECT_CLIENT_ID

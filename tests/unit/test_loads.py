@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     GROUP,
     GROUP_LOAD,
     LOAD,

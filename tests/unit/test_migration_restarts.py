@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import GROUP
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_facts import GROUP
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, assign, plan_groups
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.rolling_restart import COSTS, RollingRestart, new_id, simulate_restarts

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel.migrate import (
     FORBIDDEN,
     describe_first_restart,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.roundrobin import round_robin_start
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     MEMBER,
     OWNED_BITMAP,
     OWNED_LIST,
@@ -21,6 +20,7 @@ from spark_assign.groups.kernel.facts import (
     find_owned,
     index_facts,
 )
+from spark_assign.assignors.roundrobin import round_robin_start
 from spark_assign.numeric.arrays import (
     WORDS_PER_BITMAP,
     compress_sorted,

@@ -14,7 +14,7 @@ import spark_assign
 from spark_assign.report import results
 from spark_assign.stores.result import Result
 
-ROOMS = ("advice", "connect", "groups.assignors", "history", "replicas", "share", "simulation", "streams")
+ROOMS = ("advice", "connect", "assignors", "history", "replicas", "share", "simulation", "streams")
 NAMESPACES = ("spark_assign", *(f"spark_assign.{name}" for name in ROOMS))
 MEMBERS = ("tables", "write", "read", "show", "to_html")
 TABLES_ONLY = {"ConnectSimulation"}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.rack_aware import (
+from spark_assign.assignors.server.rack_aware import (
     FlowNetwork,
     assign_by_rack,
     assign_ranges_by_rack,

@@ -5,13 +5,13 @@ Every boundary between releases that can change an assignment is the start of a 
 
 from __future__ import annotations
 
-from spark_assign.connect.kernel import release_rules as connect
-from spark_assign.groups.assignors.release_rules import RELEASE_LINES, broker_releases, release_bounds
-from spark_assign.groups.assignors.server import UNIFORM_4_0_0
+from spark_assign.assignors.connect import release_rules as connect
+from spark_assign.assignors.release_rules import RELEASE_LINES, broker_releases, release_bounds
+from spark_assign.assignors.server import UNIFORM_4_0_0
+from spark_assign.assignors.streams import leader_releases
+from spark_assign.assignors.streams.sticky_task_assignor import RELEASES as STREAMS_STICKY
 from spark_assign.groups.planning import find_assignor
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.streams.kernel import leader_releases
-from spark_assign.streams.kernel.sticky_task_assignor import RELEASES as STREAMS_STICKY
 from tests.kafka import maven
 from tests.kafka.releases.changed_classes import DECIDING, known
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.release_rules import (
+from spark_assign.assignors.release_rules import (
     LATEST_RULES,
     RELEASE_LINES,
     client_assignor,
@@ -19,7 +19,7 @@ from spark_assign.groups.assignors.release_rules import (
     parse_release_assignor,
     uses_owned_order,
 )
-from spark_assign.groups.assignors.sticky.sticky_groups import hash_owned_order, keep_in_owned_order
+from spark_assign.assignors.sticky.sticky_groups import hash_owned_order, keep_in_owned_order
 from spark_assign.groups.planning import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.arrays import EMPTY_SLICES, PartitionSlices

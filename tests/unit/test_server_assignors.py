@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.comparison.kernel.compare import CompareParams, compare
-from spark_assign.groups.assignors.server.coordinator_order import (
+from spark_assign.assignors.group_facts import GROUP, MEMBER
+from spark_assign.assignors.server.coordinator_order import (
     CoordinatorTable,
     read_topic_ids,
     set_order,
     table_slots,
 )
-from spark_assign.groups.assignors.server.uniform import assign_homogeneous
+from spark_assign.assignors.server.uniform import assign_homogeneous
+from spark_assign.comparison.kernel.compare import CompareParams, compare
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import GROUP, MEMBER
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import HashTable, string_hashes
 from spark_assign.numeric.arrays import PartitionSlices

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_assign.groups.assignors.server import uniform
-from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
+from spark_assign.assignors.group_specs import BALANCING, KEPT
+from spark_assign.assignors.server import uniform
 from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress
 from tests.oracle import uniform_heterogeneous as oracle
 

@@ -11,20 +11,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.server.order_dependence import (
+from spark_assign.assignors.group_facts import GROUP
+from spark_assign.assignors.server.order_dependence import (
     MAX_ORDERS,
     HeterogeneousTies,
     MemberQuotas,
     order_dependent_partitions,
 )
-from spark_assign.groups.assignors.server.uniform import (
+from spark_assign.assignors.server.uniform import (
     NO_MEMBER,
     assign_homogeneous,
     compute_quotas,
     find_unassigned,
     rebalance,
 )
-from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.arrays import PartitionSlices

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
+from spark_assign.assignors.server.coordinator_order import iteration_order, map_capacity
 from spark_assign.java.hash_map import java_key, string_hash, texts_in_table_order
 from tests.sizes import drawn
 

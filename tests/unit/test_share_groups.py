@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.group_facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.share.simple_assignor import compute_quotas
 from spark_assign.java.hash_map import ComputedTable, capacities_for, compute_if_absent_order, spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups
-from spark_assign.share.kernel.simple_assignor import compute_quotas
 from spark_assign.share.plan import PLAN_ROWS
 from tests.cases import cases
 from tests.plan_rows import facts_table

@@ -7,10 +7,10 @@ from random import Random
 import numpy as np
 import pytest
 
+from spark_assign.assignors.share import simple_assignor
+from spark_assign.assignors.share.share_group_input import ShareGroupSpecs
+from spark_assign.assignors.share.simple_assignor import ShareAssignment, assign_simple
 from spark_assign.numeric.arrays import BoolArray, IntArray, ranges_by_length
-from spark_assign.share.kernel import simple_assignor
-from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
-from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple
 
 
 def drawn(random: Random) -> ShareGroupSpecs:

@@ -11,7 +11,7 @@ import pytest
 from spark_assign.advice.kernel import size_sweep
 from spark_assign.advice.kernel.size import SizeParams, size_groups
 from spark_assign.advice.size import SIZE_ROWS
-from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.group_facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig

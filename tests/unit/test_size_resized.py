@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spark_assign.advice.kernel.size_sweep import resize
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
     MEMBER,
@@ -18,7 +18,7 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
     SUBSCRIPTION,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import assign, read_ownership
 from spark_assign.java.hash_map import java_key

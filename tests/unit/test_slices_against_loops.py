@@ -9,12 +9,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.assign_server import withhold_owned
-from spark_assign.groups.assignors.server.uniform import TargetAssignments, find_unassigned
-from spark_assign.groups.assignors.sticky.constrained import assign_round_robin
-from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
-from spark_assign.groups.kernel.group_specs import KEPT
+from spark_assign.assignors.group_facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.assignors.group_specs import KEPT
+from spark_assign.assignors.server.assign_server import withhold_owned
+from spark_assign.assignors.server.uniform import TargetAssignments, find_unassigned
+from spark_assign.assignors.sticky.constrained import assign_round_robin
+from spark_assign.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.numeric.arrays import (
     PartitionSlices,
     compress_in_order,

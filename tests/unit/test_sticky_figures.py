@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.sticky import general as sticky_balance
-from spark_assign.groups.assignors.sticky.general import GeneralBalancer, balance_score, find_level
+from spark_assign.assignors.group_facts import DEPARTED_SLICE
+from spark_assign.assignors.group_specs import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.assignors.sticky import general as sticky_balance
+from spark_assign.assignors.sticky.general import GeneralBalancer, balance_score, find_level
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE
-from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.groups.kernel.plan_groups import PlanParams, assign
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row

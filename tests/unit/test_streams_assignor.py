@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, Quota, assign_tasks
+from spark_assign.assignors.streams.sticky_task_assignor import RELEASES, Quota, assign_tasks
+from spark_assign.assignors.streams.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec
 from spark_assign.streams.kernel.streams_group_input import member_order, process_order
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import random_streams

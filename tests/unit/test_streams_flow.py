@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_assign.streams.kernel.rack_aware_task_assignor import find_cheapest_owners
+from spark_assign.assignors.streams.rack_aware_task_assignor import find_cheapest_owners
 from tests.sizes import drawn
 from tests.unit import streams_flow_twin as twin
 

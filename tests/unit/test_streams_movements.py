@@ -6,9 +6,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from spark_assign.streams.kernel import classic_application
-from spark_assign.streams.kernel import high_availability_task_assignor as high_availability
-from spark_assign.streams.kernel.high_availability_task_assignor import ClientQueue, FirstOfFew, UndeterminedFirstError
+from spark_assign.assignors.streams import classic_application
+from spark_assign.assignors.streams import high_availability_task_assignor as high_availability
+from spark_assign.assignors.streams.high_availability_task_assignor import (
+    ClientQueue,
+    FirstOfFew,
+    UndeterminedFirstError,
+)
 from tests.sizes import drawn
 
 SEED = 7

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.report.share_and_streams import idle_note
-from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
-from spark_assign.streams.kernel.streams_group_input import REMEDIES
-from spark_assign.streams.kernel.task_assignor_api import (
+from spark_assign.assignors.streams.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
     TaskAssignor,
     TaskAssignorError,
 )
+from spark_assign.report.share_and_streams import idle_note
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
+from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.plan import PLAN_ROWS
 from tests.golden import streams_rows
 from tests.kafka import random_streams

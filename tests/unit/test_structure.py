@@ -79,6 +79,7 @@ RETIRED_IN_TESTS = (*RETIRED, "said")
 LAYERS = (
     {"tables", "numeric"},
     {"java"},
+    {"assignors"},
     {"spark", "wire"},
     {"stores"},
     {"fleet"},
@@ -100,7 +101,7 @@ LAYERS = (
 
 def pure_sources() -> list[Path]:
     """All files that do not import Spark: kernels, assignors, and the rooms of arrays and of Java's orders."""
-    rooms = ("numeric", "java", "groups/assignors")
+    rooms = ("numeric", "java", "assignors")
     kernels = [path for path in sources("spark_assign") if "kernel" in path.relative_to(PACKAGE).parts]
     return [*sources(*(f"spark_assign/{room}" for room in rooms)), *kernels]
 

@@ -9,14 +9,14 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.franz_go import assign_franz_go as franz_go_assignors
-from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_22, FranzGoRules
-from spark_assign.groups.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
-from spark_assign.groups.assignors.librdkafka.balance import merge_sort
-from spark_assign.groups.assignors.release_rules import parse_library_assignor
-from spark_assign.groups.assignors.sticky import sticky_2_8
-from spark_assign.groups.assignors.undisputed_groups import find_undisputed
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.franz_go import assign_franz_go as franz_go_assignors
+from spark_assign.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_22, FranzGoRules
+from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
+from spark_assign.assignors.librdkafka.balance import merge_sort
+from spark_assign.assignors.release_rules import parse_library_assignor
+from spark_assign.assignors.sticky import sticky_2_8
+from spark_assign.assignors.undisputed_groups import find_undisputed
 from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.numeric.arrays import BoolArray, PartitionSlices
 from tests.golden import sticky_kernel

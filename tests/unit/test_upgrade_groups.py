@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
+from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.upgrade import plan_upgrades
 from spark_assign.migration.kernel.upgrade_verdict import next_member_id

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.weighted.assign_weighted import pack_within_bounds, plan_weighted
-from spark_assign.groups.assignors.weighted.pack import min_bound, min_cover
-from spark_assign.groups.assignors.weighted.weighted_groups import (
+from spark_assign.assignors.group_specs import KEPT, OVER_QUOTA
+from spark_assign.assignors.weighted.assign_weighted import pack_within_bounds, plan_weighted
+from spark_assign.assignors.weighted.pack import min_bound, min_cover
+from spark_assign.assignors.weighted.weighted_groups import (
     HELD,
     HOT_PARTITION,
     MAKES_ROOM,
@@ -21,7 +22,6 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     compute_bounds,
     fill_loads,
 )
-from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from tests.seeds import seed_for
 from tests.sizes import drawn
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_assign.assignors.group_facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.comparison.kernel.compare import MAX_ROUNDS
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams
 from tests.plan_rows import facts_table, plan_rows
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.assignors.custom import GroupAssignor
+from spark_assign.assignors.custom import GroupSpec as CustomGroup
+from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.groups.kernel.convergence import converge
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.golden import sticky_kernel, vectors

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.assignors import release_rules
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, SUBSCRIPTION
+from spark_assign.assignors import release_rules
+from spark_assign.assignors.group_facts import GROUP, MEMBER, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.cases import cases
 from tests.plan_rows import facts_table, plan_rows

@@ -10,7 +10,7 @@ import pytest
 
 from spark_assign.advice.kernel.replica_moves import replica_moves
 from spark_assign.advice.kernel.zones import CLIENT_SIDE, CURRENT, GB, ZONE_ROWS, ZoneParams, measure_traffic, recommend
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     FACT_TYPES,
     GROUP,
     LOAD,

@@ -54,8 +54,8 @@ from spark_assign.advice.kernel.replica_moves import MOVE, REORDER
 from spark_assign.advice.kernel.size import UNKNOWN as NO_CAPACITY
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROW
 from spark_assign.advice.kernel.zones import CURRENT, ZoneParams
+from spark_assign.assignors.group_facts import LISTED_TOPIC, SUBSCRIPTION, IndexedFacts
 from spark_assign.comparison.kernel.compare import CompareParams, compare
-from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION, IndexedFacts
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
 from spark_assign.tables.errors import count

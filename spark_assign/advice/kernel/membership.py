@@ -35,6 +35,7 @@ from spark_assign.advice.kernel.membership_options import (
     summary,
     warnings,
 )
+from spark_assign.assignors.group_facts import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     Client,
@@ -42,7 +43,6 @@ from spark_assign.groups.kernel.client_libraries import (
     detect_libraries,
     leader_client,
 )
-from spark_assign.groups.kernel.facts import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.settings import TimingConfig

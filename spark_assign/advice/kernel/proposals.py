@@ -30,8 +30,8 @@ from spark_assign.advice.kernel.size import (
 )
 from spark_assign.advice.kernel.streams_settings import RECOVERY_LAG, STANDBYS
 from spark_assign.advice.kernel.zones import CLIENT_SIDE, CURRENT, GB
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, read_clients
 from spark_assign.groups.kernel.client_settings import (
     NOT_THERE,

@@ -46,9 +46,9 @@ from spark_assign.advice.kernel.size_sweep import (
     saturation_members,
     sweep,
 )
-from spark_assign.groups.kernel.facts import rejected_table
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, configured_value, member_capacity
+from spark_assign.assignors.group_facts import rejected_table
+from spark_assign.assignors.group_specs import GroupSpecs
+from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
@@ -269,7 +269,7 @@ def size_pass(groups: PassInput, params: SizeParams, schema: pa.Schema) -> Itera
 def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     """Returns code and detail of each group that can't be sized."""
     rejected = dict(specs.loads.faults)
-    capacity = configured_value(specs, "capacity")
+    capacity = specs.load_setting("capacity")
     for group in range(specs.num_groups):
         if capacity[group] < MIN_CAPACITY or capacity[group] > _MAX_CAPACITY:
             remedy = "Set it to the messages/s that a member can handle, from 2^-63 to 2^63"

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.comparison.kernel.compare import transition_costs
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.custom import GroupAssignor
+from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
     GROUP,
     KINDS,
@@ -31,10 +30,10 @@ from spark_assign.groups.kernel.facts import (
     NameIndex,
     find_owned,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_specs import GroupSpecs
+from spark_assign.comparison.kernel.compare import transition_costs
 from spark_assign.groups.kernel.member_loads import (
     MemberLoads,
-    configured_value,
     drain_seconds,
     max_per_group,
     member_capacity,
@@ -354,7 +353,7 @@ def read_sizing_inputs(
         "num_members": np.bincount(specs.members.group, minlength=specs.num_groups),
         "partitions": count_subscribed_partitions(specs),
         "capacity": member_capacity(specs, sharing),
-        "is_configured": ~np.isnan(configured_value(specs, "capacity")),
+        "is_configured": ~np.isnan(specs.load_setting("capacity")),
         "load": load,
         "load_at_quantile": load_at_quantile,
         "threads_per_pod": np.maximum(threads, 1),

@@ -28,20 +28,20 @@ from uuid import NAMESPACE_OID, uuid5
 import pyarrow as pa
 
 from spark_assign.advice.kernel.advice_items import Adviser, Code
-from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
-from spark_assign.streams.kernel.changelogs import Changelogs
-from spark_assign.streams.kernel.classic_application import (
+from spark_assign.assignors.streams.classic_application import (
     HIGH_AVAILABILITY,
     ClassicApplication,
     ClassicMember,
     member_key,
     read_clients,
 )
+from spark_assign.assignors.streams.streams_partition_assignor import describe_failure
+from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
 from spark_assign.streams.kernel.streams_group_input import StreamsFacts, read_streams_facts
-from spark_assign.streams.kernel.streams_partition_assignor import describe_failure
-from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 STANDBYS, RECOVERY_LAG = "num.standby.replicas", "acceptable.recovery.lag"
 STREAMS_ROW, REJECTED_ROW = "streams", "rejected"

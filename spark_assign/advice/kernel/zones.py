@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
-from spark_assign.groups.kernel.facts import column, rejected_table
-from spark_assign.groups.kernel.group_specs import GroupSpecs, read_leader_racks
+from spark_assign.assignors.group_facts import column, rejected_table
+from spark_assign.assignors.group_specs import GroupSpecs, read_leader_racks
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import assign, group_key_columns, read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table

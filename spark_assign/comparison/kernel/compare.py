@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.assignors.custom import GroupAssignor
-from spark_assign.groups.assignors.release_rules import client_assignor
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.assignors.custom import GroupAssignor
+from spark_assign.assignors.group_facts import GROUP, MEMBER, IndexedFacts, find_faults, index_facts
+from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.release_rules import client_assignor
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.client_settings import MemberChange, find_refusals, member_settings, plan_switch
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, find_faults, index_facts
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.member_loads import load_metrics
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import (

@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
-from spark_assign.groups.kernel.facts import GROUP as GROUP_FACT
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import GROUP as GROUP_FACT
+from spark_assign.assignors.group_facts import (
     KINDS,
     OWNED_BITMAP,
     OWNED_SLICE,
@@ -33,6 +32,7 @@ from spark_assign.groups.kernel.facts import (
     find_owned,
     index_facts,
 )
+from spark_assign.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Ownership, SubscriptionIndex, list_changes
 from spark_assign.groups.kernel.plan_groups import balance_metrics
 from spark_assign.groups.kernel.tagged_rows import tagged
@@ -286,8 +286,8 @@ def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray, sch
 
 # --- reads two states of the same groups, with common indexes: members, ownership, balance, and faults --------
 #
-# Facts of a state, in addition to those of a fleet (`groups.kernel.facts`: GROUP, and OWNED_SLICE and OWNED_BITMAP for
-# ownership); the column `after` says which state a fact belongs to.
+# Facts of a state, in addition to those of a fleet (`assignors.group_facts`: GROUP, and OWNED_SLICE and OWNED_BITMAP
+# for ownership); the column `after` says which state a fact belongs to.
 #
 # PRESENT_MEMBER   member_id, group_instance_id, client_id, client_host: a member
 # PLANNED_GROUP    assignor and, if already counted, members, assigned, max_over_mean, withheld

@@ -1,18 +1,7 @@
-"""Kafka Connect's assignors: which worker of a Connect cluster runs which connectors and tasks.
+"""Connect clusters without Spark (`assignors.connect` has the assignors).
 
-A rebalance is a function of the configuration, of the workers' reports, and of the leader's state from the previous
-rebalance. Connectors, tasks, and workers are integers here.
-
-Example: worker A runs [c0, c0-0, c0-1] and worker B joins. `eager_assignor` assigns everything again;
-`incremental_cooperative_assignor` first revokes c0-0 from A, and assigns it to B in the next rebalance.
-
-    connectors_and_tasks                  connectors and tasks as integers, and Java's and the protocol's orders of them
-    rebalance_input                       input, result, and leader's state of one rebalance
-    eager_assignor                        Kafka's `EagerAssignor`
-    incremental_cooperative_assignor      Kafka's `IncrementalCooperativeAssignor` of Kafka 4.x
-    incremental_cooperative_assignor_2_6  Kafka's `IncrementalCooperativeAssignor` of Kafka 2.6.2 to 3.2
-    simulation                            events, rebalances, and costs of one cluster
-    indexed_facts, faults                 the facts of many clusters as arrays, and their faults
-    plan_clusters                         facts to rebalances, and results to tagged rows
-    simulate_clusters                     facts to simulations
+indexed_facts, faults    the facts of many clusters as arrays, and their faults
+plan_clusters            facts to rebalances, and results to tagged rows
+simulated_cluster        events, rebalances, and costs of one cluster
+simulate_clusters        facts to simulations
 """

@@ -12,9 +12,9 @@ from collections import defaultdict
 
 import numpy as np
 
+from spark_assign.assignors.connect.release_rules import PROTOCOLS
+from spark_assign.assignors.group_facts import join_faults
 from spark_assign.connect.kernel.indexed_facts import CLOCK, FAULTY, NO_INDEX, STATE_LISTS, TABLES, IndexedConnectFacts
-from spark_assign.connect.kernel.release_rules import PROTOCOLS
-from spark_assign.groups.kernel.facts import join_faults
 from spark_assign.numeric.arrays import IntArray, KeyIndex
 from spark_assign.tables.errors import ROW_REMEDY
 

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
-from spark_assign.connect.kernel.release_rules import find_rules
-from spark_assign.groups.kernel.facts import NameIndex
+from spark_assign.assignors.connect.connectors_and_tasks import TASK_BITS, Names
+from spark_assign.assignors.connect.release_rules import find_rules
+from spark_assign.assignors.group_facts import NameIndex
 from spark_assign.groups.kernel.tagged_rows import InputTable
 from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.numeric.arrays import BoolArray, IntArray, mask_from_indexes, starts_new_key, to_int_array

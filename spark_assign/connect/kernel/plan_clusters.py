@@ -25,17 +25,17 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.connect.kernel.connectors_and_tasks import (
+from spark_assign.assignors.connect.connectors_and_tasks import (
     TASK_BITS,
     ConnectorsAndTasks,
     connector_of,
     is_task,
     serialized_order,
 )
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from spark_assign.assignors.connect.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
 from spark_assign.connect.kernel.indexed_facts import CLOCK, NO_INDEX, TABLES, IndexedConnectFacts, WorkerColumns
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
-from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.arrays import BoolArray, IntArray, KeyIndex, mask_from_indexes, starts_new_key
 from spark_assign.tables.errors import count

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_assign.assignors.connect.rebalance_input import RebalanceInput
+from spark_assign.assignors.connect.release_rules import find_rules
 from spark_assign.connect.kernel.faults import ClusterFaults
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.plan_clusters import REJECTED, ConnectClusters
-from spark_assign.connect.kernel.rebalance_input import RebalanceInput
-from spark_assign.connect.kernel.release_rules import find_rules
 from spark_assign.connect.kernel.simulated_cluster import (
     EVENTS,
     WORKER_JOINED,

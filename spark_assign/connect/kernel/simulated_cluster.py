@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
 from typing import Annotated, Any
 
-from spark_assign.connect.kernel.connectors_and_tasks import (
+from spark_assign.assignors.connect.connectors_and_tasks import (
     Names,
     apply_assignment,
     connector_item,
@@ -35,8 +35,8 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     split_items,
     task_item,
 )
-from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
-from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules
+from spark_assign.assignors.connect.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from spark_assign.assignors.connect.release_rules import EAGER, ConnectRules
 from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param

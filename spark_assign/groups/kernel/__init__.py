@@ -2,7 +2,6 @@
 
     facts ─ faults ─ specs ─ assign ─ ownership changes ─ tagged rows
 
-`facts` replaces names by indexes and finds groups that can't be planned, `group_specs` holds the input of assignors,
-`ownership_changes` compares assignments with current ownership, and `plan_groups` drives the pass, runs each group's
-assignor, and writes rows.
+`assignors.group_facts` has facts and faults, and `assignors.group_specs` the specs. `ownership_changes` compares
+assignments with current ownership. `plan_groups` drives the pass: it runs each group's assignor, and writes rows.
 """

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.tables.quoting import properties_value, string_literal
 
 COOPERATIVE = "cooperative-sticky"

@@ -22,8 +22,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
-from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
+from spark_assign.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,

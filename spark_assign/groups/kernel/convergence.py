@@ -28,11 +28,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.release_rules import client_assignor
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.release_rules import client_assignor
+from spark_assign.assignors.server import SERVER_ASSIGNORS
+from spark_assign.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import (
     PlanParams,

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from spark_assign.groups.assignors.release_rules import (
+from spark_assign.assignors.release_rules import (
     GUESS,
     LIKELY,
     SURE,

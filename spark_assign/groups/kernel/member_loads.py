@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.numeric.arrays import FloatArray, IntArray, PartitionSlices
 
 MIN_CAPACITY = 2.0**-63
@@ -86,11 +86,6 @@ def max_per_group(specs: GroupSpecs, member_values: FloatArray) -> FloatArray:
     return maximum
 
 
-def configured_value(specs: GroupSpecs, name: str) -> FloatArray:
-    """Returns a load setting of each group (capacity or load_bound); NaN if it is not set."""
-    return np.array(specs.group_values(name), np.float64)
-
-
 def member_capacity(specs: GroupSpecs, sharing: int = 0) -> FloatArray:
     """Returns the capacity of one member of each group, in messages/s; NaN if unknown.
 
@@ -100,7 +95,7 @@ def member_capacity(specs: GroupSpecs, sharing: int = 0) -> FloatArray:
     loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned, sharing)
     out_messages_per_second, lag = owned_loads.sums(loads.out_messages_per_second), owned_loads.sums(loads.lag)
     busy = (out_messages_per_second >= MIN_CAPACITY) & (lag > BEHIND_S * out_messages_per_second)
-    configured = configured_value(specs, "capacity")
+    configured = specs.load_setting("capacity")
     return np.where(
         np.isnan(configured), max_per_group(specs, np.where(busy, out_messages_per_second, np.nan)), configured
     )

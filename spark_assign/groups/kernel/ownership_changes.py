@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
-from spark_assign.groups.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
-from spark_assign.groups.kernel.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.assignors.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
+from spark_assign.assignors.sticky.sticky_groups import find_overlapping_topics
+from spark_assign.assignors.weighted.weighted_groups import MAKES_ROOM, OVER_LOAD
 from spark_assign.numeric.arrays import (
     EMPTY_SLICES,
     PARTITION_BITS,

@@ -34,12 +34,21 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.custom import GroupAssignor, assign_custom
-from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
-from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_21
-from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
-from spark_assign.groups.assignors.range import assign_range
-from spark_assign.groups.assignors.release_rules import (
+from spark_assign.assignors.custom import GroupAssignor, assign_custom
+from spark_assign.assignors.franz_go.assign_franz_go import assign_by_franz_go
+from spark_assign.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_21
+from spark_assign.assignors.group_facts import (
+    GROUP,
+    LEADER_COLUMNS,
+    LISTED_MEMBER,
+    IndexedFacts,
+    column,
+    rejected_table,
+)
+from spark_assign.assignors.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs, groups_with_leaders
+from spark_assign.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
+from spark_assign.assignors.range import assign_range
+from spark_assign.assignors.release_rules import (
     KAFKA_EQUIVALENTS,
     assignor_of_leader,
     client_assignor,
@@ -48,15 +57,13 @@ from spark_assign.groups.assignors.release_rules import (
     parse_library_assignor,
     parse_release_assignor,
 )
-from spark_assign.groups.assignors.roundrobin import assign_round_robin
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.groups.assignors.server.assign_server import assign_by_server
-from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_sticky
-from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
-from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
+from spark_assign.assignors.roundrobin import assign_round_robin
+from spark_assign.assignors.server import SERVER_ASSIGNORS
+from spark_assign.assignors.server.assign_server import assign_by_server
+from spark_assign.assignors.sticky.assign_sticky import STICKY, assign_sticky
+from spark_assign.assignors.weighted import WEIGHTED_STICKY
+from spark_assign.assignors.weighted.assign_weighted import assign_weighted
 from spark_assign.groups.kernel.client_libraries import OR
-from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, LISTED_MEMBER, IndexedFacts, column, rejected_table
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs, groups_with_leaders
 from spark_assign.groups.kernel.member_loads import LOAD_METRICS, load_metrics
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics, count_changes
 from spark_assign.groups.kernel.read_specs import open_pass
@@ -156,7 +163,7 @@ def plan_groups(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
     """Plans all groups of a fact table.
 
     Args:
-        table: facts of complete groups (`groups.kernel.facts`).
+        table: facts of complete groups (`assignors.group_facts`).
         params: parameters of the pass.
 
     Yields:
@@ -304,7 +311,7 @@ def assign(
     specs: GroupSpecs, assignor: str, selected: BoolArray, custom: Mapping[str, GroupAssignor] = NO_CUSTOM
 ) -> GroupAssignments:
     """Assigns the selected groups by one assignor, optionally of a client release
-    (`groups.assignors.release_rules`)."""
+    (`assignors.release_rules`)."""
     if assignor in custom:
         return assign_custom(specs, selected, custom[assignor])
     if assignor == WEIGHTED_STICKY:

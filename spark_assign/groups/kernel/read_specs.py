@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
     GROUP,
     LISTED_MEMBER,
@@ -25,7 +25,7 @@ from spark_assign.groups.kernel.facts import (
     index_facts,
     rejected_table,
 )
-from spark_assign.groups.kernel.group_specs import (
+from spark_assign.assignors.group_specs import (
     ALL_MEMBERS,
     GroupSpecs,
     MemberColumns,

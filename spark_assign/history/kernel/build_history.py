@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.history.kernel import facts as fact_kinds
 from spark_assign.history.kernel.binary_column import build_lists
@@ -44,7 +45,6 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 from spark_assign.numeric.arrays import IntArray, starts_new_key
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 from spark_assign.wire import streams_protocol
 
 # --- group rows -------------------------------------------------------------------------------------------------------

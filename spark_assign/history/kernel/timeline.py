@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING
 from spark_assign.streams.classic_members import DecodedMember
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 from spark_assign.tables.parameters import Param
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.group_facts import column
+from spark_assign.assignors.group_specs import GroupSpecs
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     STREAMS,
@@ -26,8 +28,6 @@ from spark_assign.groups.kernel.client_libraries import (
     read_clients,
 )
 from spark_assign.groups.kernel.client_settings import FORBIDDEN, assignor_lines, has_forbidden_settings
-from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, broker_releases
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM, UNIFORM_4_0_0
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, broker_releases
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM, UNIFORM_4_0_0
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import (
     assign,

@@ -36,9 +36,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, release_bounds
+from spark_assign.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.comparison.kernel.compare import BALANCE, RACKS, percent
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, release_bounds
-from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import without_consumer_protocol
 from spark_assign.tables.errors import count

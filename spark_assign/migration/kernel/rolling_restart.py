@@ -40,8 +40,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import assign_groups, read_ownership
 from spark_assign.groups.kernel.read_specs import GroupSubset, select_members

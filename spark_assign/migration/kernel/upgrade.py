@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import release_bounds
+from spark_assign.assignors.group_facts import column
+from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.assignors.release_rules import release_bounds
 from spark_assign.groups.kernel.client_libraries import read_client_libraries
 from spark_assign.groups.kernel.client_settings import STOP_ALL
-from spark_assign.groups.kernel.facts import column
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import (
     assign_groups,

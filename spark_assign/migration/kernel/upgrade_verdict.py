@@ -22,13 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import (
+from spark_assign.assignors.release_rules import (
     CLIENT_ASSIGNORS,
     LATEST_RULES,
     ReleaseRules,
     parse_release_assignor,
 )
-from spark_assign.groups.assignors.sticky.sticky_groups import hash_owned_order, sort_by_owned_order
+from spark_assign.assignors.sticky.sticky_groups import hash_owned_order, sort_by_owned_order
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, AssignorSwitch, assignor_lines, plan_switch
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import release_bounds
+from spark_assign.assignors.release_rules import release_bounds
 from spark_assign.groups.kernel.client_settings import UNSEEN, UNSEEN_BY_LEADER
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.arrays import IntArray

@@ -1,1 +1,1 @@
-"""Kafka's assignor of share groups (KIP-932): `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`."""
+"""Share groups without Spark: facts to assignments and tagged rows."""

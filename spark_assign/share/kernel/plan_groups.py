@@ -1,4 +1,4 @@
-"""Plans complete share groups in one pass: facts (`groups.kernel.facts`) to tagged rows.
+"""Plans complete share groups in one pass: facts (`assignors.group_facts`) to tagged rows.
 
 The `kind` of a row determines which columns it uses, beside cluster and group_id:
 
@@ -27,9 +27,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
-from spark_assign.groups.kernel.facts import column, rejected_table
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs
+from spark_assign.assignors.group_facts import column, rejected_table
+from spark_assign.assignors.group_specs import ALL_MEMBERS, GroupSpecs
+from spark_assign.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
+from spark_assign.assignors.share.share_group_input import ShareGroupInput, read_share_group_input
+from spark_assign.assignors.share.simple_assignor import KEPT, OVERSHARED, ShareAssignment, assign_simple
 from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
@@ -43,8 +45,6 @@ from spark_assign.numeric.arrays import (
     compress_tagged,
     mask_from_indexes,
 )
-from spark_assign.share.kernel.share_group_input import ShareGroupInput, read_share_group_input
-from spark_assign.share.kernel.simple_assignor import KEPT, OVERSHARED, ShareAssignment, assign_simple
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
 """Kinds of result rows."""

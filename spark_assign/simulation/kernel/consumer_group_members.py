@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 
-from spark_assign.groups.assignors.server.coordinator_order import (
+from spark_assign.assignors.server.coordinator_order import (
     CoordinatorTable,
     iteration_order,
     map_capacity,

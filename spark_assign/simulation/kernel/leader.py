@@ -5,7 +5,7 @@ An assignor is a function from requests to responses. To add one, add an entry t
     ASSIGNORS["mine"] = lambda requests: [AssignmentResponse([[] for _ in request.members]) for request in requests]
 
 The response to a request doesn't depend on the other requests. Kafka's assignors read the specs of the requests
-(`groups.kernel.group_specs`), which `read_requests` builds for many requests at once.
+(`assignors.group_specs`), which `read_requests` builds for many requests at once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from itertools import chain, pairwise
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.range import racks_matter
-from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
-from spark_assign.groups.kernel.facts import FACT_TYPES, IndexedFacts, index_facts
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists, TopicColumns
+from spark_assign.assignors.group_facts import FACT_TYPES, IndexedFacts, index_facts
+from spark_assign.assignors.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists, TopicColumns
+from spark_assign.assignors.range import racks_matter
+from spark_assign.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.plan_groups import assign as assign_specs
 from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress_sorted, invert, starts_new_key
 from spark_assign.simulation.kernel.assignment_request import (

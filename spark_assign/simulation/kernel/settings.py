@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
-from spark_assign.groups.assignors.release_rules import broker_releases, release_bounds
+from spark_assign.assignors.release_rules import broker_releases, release_bounds
 from spark_assign.simulation.kernel.events import MAX_MS
 from spark_assign.tables.parameters import Param
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
+from spark_assign.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code

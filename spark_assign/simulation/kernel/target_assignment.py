@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from spark_assign.groups.assignors.server import UNIFORM
-from spark_assign.groups.assignors.server.coordinator_order import (
+from spark_assign.assignors.server import UNIFORM
+from spark_assign.assignors.server.coordinator_order import (
     iteration_order,
     map_capacity,
     power_of_two,

@@ -9,10 +9,10 @@ from itertools import islice
 
 import numpy as np
 
-from spark_assign.groups.assignors.range import range_slices
-from spark_assign.groups.assignors.server import SERVER_RANGE
-from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
-from spark_assign.groups.assignors.server.uniform import NO_MEMBER, compute_quotas, rebalance
+from spark_assign.assignors.range import range_slices
+from spark_assign.assignors.server import SERVER_RANGE
+from spark_assign.assignors.server.coordinator_order import iteration_order, map_capacity
+from spark_assign.assignors.server.uniform import NO_MEMBER, compute_quotas, rebalance
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.arrays import PartitionSlices, invert, row_numbers
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, CodeLists, codes_by_member

@@ -1,1 +1,1 @@
-"""Kafka's assignor of streams groups (KIP-1071), one group at a time, without Spark."""
+"""Streams groups without Spark, one at a time: facts to tasks, restores, rounds, and simulations."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from spark_assign.streams.kernel.classic_application import ClassicApplication, TopicPartition
+from spark_assign.assignors.streams.classic_application import ClassicApplication, TopicPartition
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 from spark_assign.streams.kernel.state_restores import Growth
-from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 
 @dataclass(frozen=True)

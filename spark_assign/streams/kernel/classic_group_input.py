@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from spark_assign.groups.kernel.facts import format_row
-from spark_assign.streams.kernel.changelogs import Changelogs
-from spark_assign.streams.kernel.classic_application import (
+from spark_assign.assignors.group_facts import format_row
+from spark_assign.assignors.streams.classic_application import (
     BALANCE_SUBTOPOLOGY,
     HIGH_AVAILABILITY,
     LEGACY_STICKY,
@@ -28,7 +27,10 @@ from spark_assign.streams.kernel.classic_application import (
     ClassicSubtopology,
     TopicPartition,
 )
-from spark_assign.streams.kernel.leader_releases import find_rules
+from spark_assign.assignors.streams.leader_releases import find_rules
+from spark_assign.assignors.streams.streams_partition_assignor import SHUTDOWN_REQUESTED
+from spark_assign.assignors.streams.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.streams_group_input import (
     ROLES,
     Row,
@@ -39,8 +41,6 @@ from spark_assign.streams.kernel.streams_group_input import (
     find_fault,
     member_order,
 )
-from spark_assign.streams.kernel.streams_partition_assignor import SHUTDOWN_REQUESTED
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 from spark_assign.streams.topology import split_names
 
 _INTERNALS = "org.apache.kafka.streams.processor.internals.assignment."

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from spark_assign.streams.kernel.classic_application import ClassicApplication, ClassicMember, member_key
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING, MemberTasks
+from spark_assign.assignors.streams.classic_application import ClassicApplication, ClassicMember, member_key
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING, MemberTasks
+from spark_assign.assignors.streams.streams_partition_assignor import ClassicAssignment, plan_application
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 from spark_assign.streams.kernel.state_restores import Growth, StateRestores
-from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, plan_application
-from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 MAX_ROUNDS = 200
 """Maximum number of rebalances that are followed."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from spark_assign.assignors.streams.member_tasks import PROBING
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput
 from spark_assign.streams.kernel.classic_rounds import ClassicRounds, Round
-from spark_assign.streams.kernel.member_tasks import PROBING
 from spark_assign.streams.kernel.state_restores import Restore
 
 ROUND, RESTORE = "round", "restore"

@@ -30,13 +30,19 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from spark_assign.assignors.streams.classic_application import STICKY as PUBLIC_STICKY
+from spark_assign.assignors.streams.classic_application import ClassicApplication
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING
+from spark_assign.assignors.streams.sticky_task_assignor import RELEASES, assign_tasks
+from spark_assign.assignors.streams.streams_partition_assignor import (
+    ClassicAssignment,
+    describe_failure,
+    plan_application,
+)
+from spark_assign.assignors.streams.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 from spark_assign.groups.kernel.tagged_rows import table_of_rows
-from spark_assign.streams.kernel.classic_application import STICKY as PUBLIC_STICKY
-from spark_assign.streams.kernel.classic_application import ClassicApplication
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.followed_rounds import follow_rounds
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
-from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import (
     StreamsFacts,
     StreamsGroupInput,
@@ -44,8 +50,6 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
-from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, describe_failure, plan_application
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 
 ASSIGNORS: dict[str, TaskAssignor] = {name: partial(assign_tasks, release=of) for name, of in RELEASES.items()}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""

@@ -26,6 +26,11 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pyarrow as pa
 
+from spark_assign.assignors.streams.classic_application import ClassicApplication
+from spark_assign.assignors.streams.classic_application import ClassicMember as Reported
+from spark_assign.assignors.streams.member_tasks import AT_ONCE, PROBING, MemberTasks
+from spark_assign.assignors.streams.streams_partition_assignor import describe_failure, plan_application
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 from spark_assign.groups.kernel.tagged_rows import table_of_rows
 from spark_assign.simulation.kernel.assignment_request import (
     PARTITION_MASK,
@@ -43,14 +48,9 @@ from spark_assign.simulation.kernel.simulate_groups import CODES, REBALANCE_COLU
 from spark_assign.simulation.kernel.simulated_classic_group import SimulatedClassicGroup
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import list_order, read_event
-from spark_assign.streams.kernel.classic_application import ClassicApplication
-from spark_assign.streams.kernel.classic_application import ClassicMember as Reported
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
-from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING, MemberTasks
 from spark_assign.streams.kernel.state_restores import StateRestores
 from spark_assign.streams.kernel.streams_group_input import StreamsFacts, member_order, read_streams_facts
-from spark_assign.streams.kernel.streams_partition_assignor import describe_failure, plan_application
-from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 # --- one application --------------------------------------------------------------------------------------------------
 

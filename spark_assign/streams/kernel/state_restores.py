@@ -16,9 +16,9 @@ from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
-from spark_assign.streams.kernel.classic_application import RUNNING, ClassicApplication, ClassicMember
-from spark_assign.streams.kernel.member_tasks import MemberTasks
-from spark_assign.streams.kernel.task_assignor_api import TaskId
+from spark_assign.assignors.streams.classic_application import RUNNING, ClassicApplication, ClassicMember
+from spark_assign.assignors.streams.member_tasks import MemberTasks
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 
 _Copy = tuple[str, TaskId]
 """A process and a task of which it has state."""

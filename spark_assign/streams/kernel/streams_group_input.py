@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server.coordinator_order import table_slots
-from spark_assign.groups.kernel.facts import REMEDIES as GROUP_REMEDIES
-from spark_assign.groups.kernel.facts import format_row, join_faults
+from spark_assign.assignors.group_facts import REMEDIES as GROUP_REMEDIES
+from spark_assign.assignors.group_facts import format_row, join_faults
+from spark_assign.assignors.server.coordinator_order import table_slots
+from spark_assign.assignors.streams.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 from spark_assign.groups.kernel.tagged_rows import GroupRows, InputTable, find_key_faults, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
@@ -29,7 +30,6 @@ from spark_assign.java.hash_map import (
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
-from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 from spark_assign.tables.errors import ROW_REMEDY
 
 _TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_offset"), "duplicate-task")
@@ -241,7 +241,7 @@ def process_order(processes: Sequence[str], *, release_4_3: bool = False) -> lis
 def process_hash_order(
     member_ids: Sequence[str], processes: Sequence[str], *, release_4_3: bool = False
 ) -> list[tuple[str, list[int]]]:
-    """Returns processes with their members, as in `streams.kernel.task_assignor_api.StreamsGroupSpec`.
+    """Returns processes with their members, as in `assignors.streams.task_assignor_api.StreamsGroupSpec`.
 
     A process keeps its members in a `HashMap` (`ProcessState`).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.streams.kernel.streams_partition_assignor import plan_application
+from spark_assign.assignors.streams.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
 from tests.kafka import fetched, live_assignors, maven, random_applications
 from tests.sizes import drawn

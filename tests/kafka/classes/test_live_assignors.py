@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.sticky.assign_sticky import exception_text
 from spark_assign.java.hash_map import texts_in_table_order
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.sticky_kernel import Answer

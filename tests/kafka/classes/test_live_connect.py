@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from spark_assign.connect.kernel.release_rules import STARTS
+from spark_assign.assignors.connect.release_rules import STARTS
 from tests import seeds
 from tests.golden import connect_release_rows
 from tests.kafka import fetched, live_assignors, maven, random_connect

@@ -1,6 +1,6 @@
 """Random groups, fresh at every run, planned by profiles and by the classes of those releases: no difference.
 
-The full run asks releases on both sides of every boundary between lines (`groups.assignors.release_rules`), and at both
+The full run asks releases on both sides of every boundary between lines (`assignors.release_rules`), and at both
 ends. The default run draws four of them by the run's seed, one of each quarter.
 """
 
@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, RELEASE_LINES, parse_release_assignor
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS, RELEASE_LINES, parse_release_assignor
 from tests import seeds
 from tests.golden import tables, vectors
 from tests.golden.sticky_kernel import Answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, assign_tasks
+from spark_assign.assignors.streams.sticky_task_assignor import RELEASES, assign_tasks
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import live_assignors, maven, random_streams

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.groups.assignors.release_rules import LIKELY, SURE, UNKNOWN
+from spark_assign.assignors.release_rules import LIKELY, SURE, UNKNOWN
 from spark_assign.groups.kernel.client_libraries import LIBRARIES as KNOWN
 from tests.kafka import client_libraries, group_members
 from tests.kafka.broker import Cluster

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from kafka.admin import NewPartitions
 
-from spark_assign.groups.assignors.release_rules import assignor_of_leader
+from spark_assign.assignors.release_rules import assignor_of_leader
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members

@@ -18,8 +18,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_RANGE, UNIFORM
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE as COOPERATIVE_STICKY
 from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.history.kernel.build_timelines import build_timelines

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server import SERVER_RANGE
-from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
+from spark_assign.assignors.group_facts import WINDOW_ASSIGNORS
+from spark_assign.assignors.server import SERVER_RANGE
+from spark_assign.assignors.server.coordinator_order import iteration_order, map_capacity
 from spark_assign.groups.kernel.client_settings import find_refusals
-from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.history.kernel.facts import merge_buckets
 from spark_assign.history.kernel.replay.rebalance_cost import (

@@ -16,15 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.release_rules import (
-    UNKNOWN,
-    assignor_of_leader,
-    parse_library_assignor,
-    parse_release_assignor,
-)
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_libraries, leader_client
-from spark_assign.groups.kernel.facts import (
+from spark_assign.assignors.group_facts import (
     FACT_TYPES,
     GROUP,
     LISTED_MEMBER,
@@ -33,7 +25,15 @@ from spark_assign.groups.kernel.facts import (
     OWNED_ORDER,
     OWNED_SLICE,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.assignors.group_specs import GroupSpecs
+from spark_assign.assignors.release_rules import (
+    UNKNOWN,
+    assignor_of_leader,
+    parse_library_assignor,
+    parse_release_assignor,
+)
+from spark_assign.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.leader_rules import (
     AssignmentFormat,
     Leader,
