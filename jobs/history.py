@@ -45,8 +45,8 @@ from spark_assign.cli.owners import group_filter_options, select_tables
 from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
-from spark_assign.report.formatting import group_name, visible
-from spark_assign.report.history import format_histories, summarize_history, summarize_replay
+from spark_assign.report.formatting import visible
+from spark_assign.report.history import application_texts, format_histories, summarize_history, summarize_replay
 from spark_assign.report.listed_groups import no_match_text, read_rejected_lines
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
@@ -206,10 +206,9 @@ def _run(spark: SparkSession, options: Options, location: str | None, fetched: s
         variants = {name: getattr(replayed, name) for name in REPLAY_TABLES}
         tables = {**tables, **select_tables(spark, variants, options)}
         schemas = {**schemas, **REPLAY_TABLES}
-    if options.output:
-        sources = {name: getattr(options, name) for name in SOURCES if getattr(options, name)}
-        inputs = {**sources, "fleet": location, **thresholds}
-        tables = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    sources = {name: getattr(options, name) for name in SOURCES if getattr(options, name)}
+    inputs = {**sources, "fleet": location, **thresholds}
+    tables = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     try:
         return _show(options, history, tables, known)
     finally:  # otherwise, Spark would take these rows for a later history of the same folder
@@ -230,7 +229,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         counts = store_fleet(fleet, options.output_fleet)
         rows = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         parts.append(f"Fleet as of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
-        parts += application_texts(fleet, options.top)
+        parts += application_texts(fleet.groups, options.top)
         parts += filter(None, ["\n".join(read_rejected_lines(tables["rejected"])).lstrip("\n")])
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
@@ -240,17 +239,6 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
-
-
-def application_texts(fleet: Fleet, limit: int) -> list[str]:
-    """Returns why classic Streams applications can't be planned, and what of them is only likely, as a text."""
-    assert fleet.groups is not None
-    notes = F.explode(F.concat(F.array(F.concat(F.lit("not planned: "), "problem")), "caveats"))
-    rows = fleet.groups.where("caveats is not null").select("cluster", "group_id", notes.alias("note"))
-    found = rows.where("note is not null").orderBy("cluster", "group_id", "note").limit(limit + 1).collect()
-    lines = [f"  {group_name(row.asDict())}: {row.note}" for row in found[:limit]]
-    more = ["  … (more in the table groups: problem, caveats)"] if len(found) > limit else []
-    return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []
 
 
 @contextlib.contextmanager

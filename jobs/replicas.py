@@ -78,15 +78,6 @@ SHAPES = {
     "log_dir_replicas": LOG_DIR_REPLICAS,
 }
 
-CONDITIONS = {
-    "place": ("rejected", "requests were rejected"),
-    "reassign": ("rejected", "clusters were rejected"),
-    "check": ("problems", "problems were found"),
-    "schedule": ("rejected", "clusters were rejected"),
-    "operate": ("rejected", "clusters were rejected"),
-}
-"""Condition of --fail-on of each command, and what it looks for."""
-
 
 @dataclass(frozen=True)
 class Given:
@@ -158,9 +149,14 @@ class BrokersOrAll(ListType):
         return ALL if value == ALL else super().convert(value, param, ctx)
 
 
-def _command(name: str, what: str, *usage: Rule) -> Callable[[Callable[[Options], int]], Job]:
-    """Returns a decorator for a command, which adds the options that all commands have, and checks `usage` (`Job`)."""
-    condition, found = CONDITIONS[name]
+def _command(
+    name: str, what: str, *usage: Rule, found: str = "clusters were rejected"
+) -> Callable[[Callable[[Options], int]], Job]:
+    """Returns a decorator for a command, which adds the options that all commands have, and checks `usage` (`Job`).
+
+    `found` is what `--fail-on` looks for.
+    """
+    condition = "problems" if name == "check" else "rejected"
     common = [input_options("the tables, for example a snapshot"), output_options(), fail_on(condition, found)]
 
     def decorate(run: Callable[[Options], int]) -> Job:
@@ -174,7 +170,11 @@ def _command(name: str, what: str, *usage: Rule) -> Callable[[Callable[[Options]
     return decorate
 
 
-@_command("place", "Place the replicas of new topics and partitions. Reads the tables requests and brokers.")
+@_command(
+    "place",
+    "Place the replicas of new topics and partitions. Reads the tables requests and brokers.",
+    found="requests were rejected",
+)
 @parameter_options(Given, "algorithm", defaults=True)
 def placing(options: Options) -> int:
     """Places the replicas of requests."""
@@ -191,6 +191,7 @@ def placing(options: Options) -> int:
     "check",
     "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.",
     "--plan excludes --reassignment: one is a stored run, the other a file",
+    found="problems were found",
 )
 @parameter_options(Given, "min_replicas", defaults=True)
 @stored_run(
@@ -202,7 +203,8 @@ def checking(options: Options) -> int:
     """Checks the replicas of a fleet, or what they are after the reassignment of a file."""
     rows = read_reassignments(options.reassignment) if options.reassignment else []
     spark = spark_session("replicas check", options)
-    fleet, after = _read_fleet(spark, options), None
+    fleet = ReplicaFleet(**_read(spark, options, ("replicas", "brokers", "sizes"), ("replicas", "brokers")))
+    after = None
     placement = None if options.plan is None else _stored_placement(spark, options.plan)
     if rows:
         given, placement = given_reassignment(fleet, rows, options.cluster)
@@ -389,10 +391,6 @@ def _stored_placement(spark: SparkSession, plan: str) -> DataFrame:
     return read_run(spark, location, run_id, schemas=schemas, required=("placement",)).tables["placement"]
 
 
-def _read_fleet(spark: SparkSession, options: Options) -> ReplicaFleet:
-    return ReplicaFleet(**_read(spark, options, ("replicas", "brokers", "sizes"), ("replicas", "brokers")))
-
-
 def _read(
     spark: SparkSession, options: Options, names: tuple[str, ...], required: tuple[str, ...]
 ) -> dict[str, DataFrame]:
@@ -413,12 +411,10 @@ def _read(
 
 def _write(options: Options, name: str, tables: Tables) -> Tables:
     """Writes the tables and reads them back; without `--output`, returns them."""
-    if options.output is None:
-        return tables
-    options.output_format = options.output_format if is_path(options.output) else None
-    schemas = {name: table.schema for name, table in tables.items()}
+    if options.output and not is_path(options.output):
+        options.output_format = None
     inputs = {"job": f"replicas {name}", "fleet": fleet_or_sample(options, __file__)}
-    return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on, prints=False)
+    return store_and_read(options, tables, inputs=inputs, found=options.fail_on, prints=False)
 
 
 def _failed(options: Options, found: DataFrame) -> int:

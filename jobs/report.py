@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
-from spark_assign.cli.options import PATH, fail_on, fleet_or_sample, input_options, require_input, stored_run
+from spark_assign.cli.options import FILE_TO_WRITE, fail_on, fleet_or_sample, input_options, require_input, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish
@@ -87,8 +85,7 @@ def snapshot_tables(spark: SparkSession, options: Options) -> dict[str, DataFram
 
 
 def check_usage(options: Options) -> None:
-    """Raises `SourceError` if the page can't be written, or a simulation has no name of its own."""
-    check_file(options.output_file)
+    """Raises `SourceError` if a simulation has no name of its own."""
     named(options.simulation)
 
 
@@ -117,7 +114,7 @@ def check_usage(options: Options) -> None:
 @click.option(
     "--output-file",
     metavar="FILE",
-    type=PATH,
+    type=FILE_TO_WRITE,
     default=Path("report.html"),
     help="HTML file to write (default: report.html).",
 )
@@ -176,24 +173,6 @@ def main(options: Options) -> int:
     print(f"Report {options.output_file.resolve()}: {size:.2f} MB in {took:.1f} s", flush=True)
     num_rejected = 0 if plan is None else num_rows_of_kinds(plan.manifest.rows, "rejected")
     return int(options.fail_on == "rejected" and num_rejected > 0)
-
-
-def check_file(file: Path) -> None:
-    """Checks before the report is computed whether the file can be written.
-
-    Raises:
-        SourceError: the file is a folder, its folder doesn't exist, or its name can't be one.
-    """
-    try:
-        is_folder = stat.S_ISDIR(os.stat(file).st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        is_folder = False
-    except OSError as error:
-        raise SourceError(f"--output-file {file}: {error.strerror}.") from error
-    if is_folder:
-        raise SourceError(f"--output-file {file} is a folder. Name a file in it, for example {file / 'report.html'}.")
-    if not file.absolute().parent.is_dir():
-        raise SourceError(f"--output-file {file}: the folder {file.absolute().parent} doesn't exist. Create it first.")
 
 
 def stored(spark: SparkSession, job: str, place: str) -> StoredRun:

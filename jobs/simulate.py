@@ -236,10 +236,9 @@ def run_connect_fleet(options: Options, spark: SparkSession) -> int:
     events = read_tables(spark, shape, None, **given, tables={"events": options.connect_events})["events"]
     clusters = select_groups(spark, clusters, options)
     times, protocols = _connect_times(options), options.compare_protocol or None
-    tables = dict(connect.simulate_connect(clusters, events, protocols=protocols, **times).tables)
-    if options.output:
-        inputs = {"fleet": location, "events": options.connect_events, **times}
-        tables = dict(store_and_read(options, tables, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on))
+    tables = connect.simulate_connect(clusters, events, protocols=protocols, **times).tables
+    inputs = {"fleet": location, "events": options.connect_events, **times}
+    tables = store_and_read(options, tables, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on)
     print(summarize_connect_simulation(tables["costs"], tables["rejected"], options.top), flush=True)
     return _exit_code(options, tables["rejected"])
 
@@ -359,11 +358,8 @@ def _times(options: Options) -> dict[str, Any]:
 
 def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """Returns the tables, stored and read back if --output is given."""
-    if not options.output:
-        return tables
-    schemas = {name: table.schema for name, table in tables.items()}
     inputs = {"fleet": fleet_or_sample(options, __file__), "events": options.events, "settings": _times(options)}
-    return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    return store_and_read(options, tables, inputs=inputs, found=options.fail_on)
 
 
 def _exit_code(options: Options, rejected: DataFrame) -> int:

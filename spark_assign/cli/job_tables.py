@@ -104,8 +104,8 @@ def store_run(
     options: Options,
     tables: Mapping[str, DataFrame],
     *,
-    schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
+    schemas: Mapping[str, StructType] | None = None,
     found: Found = None,
     prints: bool = True,
 ) -> None:
@@ -114,8 +114,8 @@ def store_run(
     Args:
         options: options of the job; its outcome gets what was written.
         tables: tables by name.
-        schemas: schemas by name.
         inputs: inputs for the manifest.
+        schemas: schemas by name; None: as the tables are.
         found: condition for exit code 1 (`Outcome.of_run`).
         prints: whether to print where the run is.
     """
@@ -126,7 +126,7 @@ def store_run(
         format=options.output_format,
         inputs=dict(inputs),
         options=options.output_option,
-        schemas=schemas,
+        schemas=schemas or {name: table.schema for name, table in tables.items()},
         outcome=options.outcome.of_run(found),
     )
     options.outcome.wrote(manifest, options.output)
@@ -138,12 +138,15 @@ def store_and_read(
     options: Options,
     tables: Mapping[str, DataFrame],
     *,
-    schemas: Mapping[str, StructType],
     inputs: Mapping[str, Any],
+    schemas: Mapping[str, StructType] | None = None,
     found: Found = None,
     prints: bool = True,
 ) -> Mapping[str, DataFrame]:
-    """Writes tables as `store_run` does, and returns them as they are stored."""
+    """Writes tables as `store_run` does, and returns them as they are stored; without `--output`, as they are."""
+    if not options.output:
+        return tables
+    schemas = schemas or {name: table.schema for name, table in tables.items()}
     store_run(options, tables, schemas=schemas, inputs=inputs, found=found, prints=prints)
     spark = next(iter(tables.values())).sparkSession
     return read_run(spark, options.output, options.run_id, schemas=schemas).tables

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -161,7 +162,26 @@ class PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
-PATH = PathType()
+class FileToWriteType(PathType):
+    """A file that a job writes in the end: it isn't a folder, and its folder exists."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks the file before anything is computed."""
+        file: Path = super().convert(value, param, ctx)
+        try:
+            is_folder = stat.S_ISDIR(os.stat(file).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            is_folder = False
+        except OSError as error:  # a name can be too long
+            self.fail(f"{file}: {error.strerror}.", param, ctx)
+        if is_folder:
+            self.fail(f"{file} is a folder. Name a file in it, for example {file / 'file'}.", param, ctx)
+        if not file.absolute().parent.is_dir():
+            self.fail(f"{file}: the folder {file.absolute().parent} doesn't exist. Create it first.", param, ctx)
+        return file
+
+
+PATH, FILE_TO_WRITE = PathType(), FileToWriteType()
 FORMAT = CheckedType(require_format)
 """A format of tables, which the engine must have."""
 INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType(lambda _: None)
@@ -532,7 +552,7 @@ def openmetrics_option() -> Decorator:
     help = (
         "Write the metrics of every group to FILE in OpenMetrics format, for the textfile collector of node_exporter."
     )
-    return click.option("--openmetrics", metavar="FILE", type=PATH, help=help)
+    return click.option("--openmetrics", metavar="FILE", type=FILE_TO_WRITE, help=help)
 
 
 def leader_client_option() -> Decorator:

@@ -560,3 +560,14 @@ def _best_variants(summary: DataFrame) -> DataFrame:
     best = possible_variants(summary).withColumn("nth", nth).where("nth = 1").drop("nth")
     saved = F.max("saved_ms").over(Window.partitionBy(*GROUP_KEY))
     return best.withColumn("saved", saved)
+
+
+def application_texts(groups: DataFrame | None, limit: int) -> list[str]:
+    """Returns why classic Streams applications can't be planned, and what of them is only likely, as a text."""
+    assert groups is not None
+    notes = F.explode(F.concat(F.array(F.concat(F.lit("not planned: "), "problem")), "caveats"))
+    rows = groups.where("caveats is not null").select("cluster", "group_id", notes.alias("note"))
+    found = rows.where("note is not null").orderBy("cluster", "group_id", "note").limit(limit + 1).collect()
+    lines = [f"  {group_name(row.asDict())}: {row.note}" for row in found[:limit]]
+    more = ["  … (more in the table groups: problem, caveats)"] if len(found) > limit else []
+    return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.history import _show as show_history
-from jobs.history import application_texts
 from spark_assign import Fleet, plan
 from spark_assign.history.history import History
 from spark_assign.history.schemas import HISTORY_ROWS
+from spark_assign.report.history import application_texts
 from spark_assign.streams import plan_streams
 from spark_assign.tables.errors import ConfigError
 from tests.frames import frame_of
@@ -187,7 +187,7 @@ def test_streams_applications_of_a_moment(spark: SparkSession) -> None:
         ("app", "classic", 0, None, ["end offsets of changelogs are from the given table, not of this time"]),
         ("newer", "classic", None, "member n: SubscriptionInfo: version 12: expected 1 to 11", []),
     ]
-    assert application_texts(fleet, 1) == [
+    assert application_texts(fleet.groups, 1) == [
         "Classic Streams applications:\n"
         "  c/app: end offsets of changelogs are from the given table, not of this time\n"
         "  … (more in the table groups: problem, caveats)"

@@ -159,3 +159,17 @@ def test_owners_without_end(tmp_path: Path) -> None:
     file.write_text("[[owners]]\nteam = 't'\n" * 1_001)
     with pytest.raises(ConfigError, match="more than 1,000 entries"):
         check_owners(str(file))
+
+
+@cases(
+    "place problem",
+    (".", "is a folder. Name a file in it"),
+    ("none/x", "Create it first"),
+    ("n" * 300, "File name too long"),
+)
+def test_a_file_to_write_is_checked_before_anything_is_planned(
+    place: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after minutes, when the plan is stored and the file can't be."""
+    assert commands()["plan"](["--sample", "--openmetrics", str(tmp_path / place)]) == 2
+    assert problem in capsys.readouterr().err
