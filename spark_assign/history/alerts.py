@@ -31,7 +31,7 @@ def history_alerts(
         max_pause_ms: maximum pause of a partition around a rebalance, in milliseconds.
         max_unreadable: maximum number of unreadable records. If there are more, all groups with unreadable records are
             alerts. `group_id` is empty if a record doesn't even name its group.
-        lookback_ms: length of the time range before the last record of all groups that is considered, in
+        lookback_ms: length of the time range before the last record of each cluster that is considered, in
             milliseconds; None for all time.
 
     Raises:
@@ -49,7 +49,7 @@ def history_alerts(
             raise ConfigError(f"{name} {limit}: expected 0 or more")
     rebalances, unreadable = tables["rebalances"].where("state <> 'Dead' AND NOT idle"), tables["unreadable"]
     if lookback_ms is not None:
-        ends = F.broadcast(tables["groups"].agg(F.max("end_time").alias("ends")))
+        ends = F.broadcast(tables["groups"].groupBy("cluster").agg(F.max("end_time").alias("ends")))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
         unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
     finders = (
@@ -63,9 +63,10 @@ def history_alerts(
 
 
 def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
-    """Returns the rows of the last `lookback_ms` milliseconds before the end of the records."""
+    """Returns the rows of the last `lookback_ms` milliseconds before the end of the records of their cluster, and those
+    of clusters without an end."""
     in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - lookback_ms
-    return rows.crossJoin(ends).where(in_last).drop("ends")
+    return rows.join(ends, "cluster", "left").where(F.coalesce(in_last, F.isnull("ends"))).drop("ends")
 
 
 def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:

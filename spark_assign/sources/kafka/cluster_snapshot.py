@@ -92,6 +92,8 @@ def snapshot(
         committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
+        for row in rows.rows["undescribed"]:
+            row["error"] = connection.without_secrets(row["error"])
         committed |= kafka_loads.known_starts(starts)
         leaders = kafka_offsets.leaders_of(readable[name] for name in kept)
         group_partitions = _partitions(rows, committed, leaders)
