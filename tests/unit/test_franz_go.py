@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from spark_assign.assignors.franz_go.heterogeneous import Steal, plan_heterogene
 from spark_assign.assignors.franz_go.order_dependence import BalancedGroup, plan_group
 from spark_assign.assignors.release_rules import client_assignor
 from spark_assign.groups.kernel.convergence import simulate_rounds
+from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.groups.planning import find_assignor
 from tests.golden import sticky_kernel
 from tests.plan_rows import read_specs
@@ -113,6 +115,29 @@ def test_its_cooperative_groups_come_to_rest() -> None:
     rounds = simulate_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)
     assert rounds is not None
     assert [(each.assigned[0], each.revoked[0], each.stable[0]) for each in rounds] == [(2, 2, False), (4, 0, True)]
+
+
+@pytest.mark.parametrize("release", ["", "-1.21"])
+def test_searches_without_end(monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+    """A group whose members search for too long is rejected, and the others are planned."""
+    monkeypatch.setattr(heterogeneous, "MOST_REACHED", 20)
+
+    def row(case: str, size: int) -> dict[str, Any]:
+        shared = {"instance": None, "rack": None, "generation": 1}
+        owners = [{"id": f"C{at}", "topics": ["t"], "owned": [["t", at]], **shared} for at in range(size)]
+        busy = {"id": "D", "topics": ["t"], "owned": [["t", at] for at in range(size, 4 * size)], **shared}
+        return {
+            "case": case,
+            "topics": {"t": 4 * size, "u": 1},
+            "members": [*owners, busy, {"id": "E", "topics": ["u"], "owned": [["u", 0]], **shared}],
+        }
+
+    specs = read_specs(sticky_kernel.facts([row("a", 9), row("b", 2)]))
+    planned = assign(specs, f"sticky@franz-go{release}", np.ones(2, bool))
+    assert planned.rejected == {
+        0: ("too-many-steals", "11 members, 37 partitions: their balance takes more than 20 steps")
+    }
+    assert sum(planned.slices.count.tolist()) == 9
 
 
 def test_its_names() -> None:

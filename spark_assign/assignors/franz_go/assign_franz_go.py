@@ -27,6 +27,7 @@ from spark_assign.assignors.franz_go.balancer_input import (
     plan_steals,
     resolve_owners,
 )
+from spark_assign.assignors.franz_go.heterogeneous import TooManyStealsError
 from spark_assign.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
 from spark_assign.assignors.group_specs import (
     BALANCING,
@@ -96,12 +97,18 @@ def _one_by_one(
     """Assigns the selected groups partition by partition."""
     if not selected.any():
         return GroupAssignments.of(EMPTY_SLICES)
-    results = [
-        _plan(specs, *group, generation, readable, cooperative, rules, racks) for group in _groups(specs, selected)
-    ]
+    results, rejected = [], dict[int, tuple[str, str]]()
+    for group in _groups(specs, selected):
+        try:
+            results.append(_plan(specs, *group, generation, readable, cooperative, rules, racks))
+        except TooManyStealsError as error:
+            rejected[int(specs.members.group[group[0][0]])] = "too-many-steals", str(error)
+    if not results:
+        return GroupAssignments.of(EMPTY_SLICES, rejected)
     *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
     dependent_columns = (column[order_dependent] for column in columns[:3])
-    return replace(GroupAssignments.of_partitions(*columns), find_order_dependent=partial(compress, *dependent_columns))
+    find = partial(compress, *dependent_columns)
+    return replace(GroupAssignments.of_partitions(*columns), rejected=rejected, find_order_dependent=find)
 
 
 def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:

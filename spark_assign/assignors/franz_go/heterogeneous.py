@@ -23,7 +23,8 @@ Example: C0 subscribes to t, C1 to t and u, C2 to u. t and u have two partitions
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -36,6 +37,13 @@ from spark_assign.assignors.franz_go.balancer_input import (
     swap_remove,
 )
 from spark_assign.numeric.arrays import number_lists
+
+MOST_REACHED = 20_000_000
+"""Maximum number of members that all searches for steals of a group reach, which takes up to a minute."""
+
+
+class TooManyStealsError(Exception):
+    """The searches for steals of a group take too long."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class StealGraph:
         # Owners of each topic, in the order in which they were added, including those without partitions.
         self._owners: list[dict[int, list[int]]] = [{} for _ in group.partitions]
         self._final, self._final_lists = set[int](), set[int]()
+        self._num_reached = 0
         for topic in order:
             for partition in group.partitions_of(topic):
                 if owner[partition] != NO_MEMBER:
@@ -103,9 +112,12 @@ class StealGraph:
         self._final_lists |= lists
         return []
 
-    @staticmethod
-    def _path(reached: dict[int, Steal | None], current: int) -> list[Steal]:
-        """Returns the steals that lead to this member."""
+    def _path(self, reached: dict[int, Steal | None], current: int) -> list[Steal]:
+        """Returns the steals that lead to this member. Raises TooManyStealsError."""
+        self._num_reached += len(reached)
+        if self._num_reached > MOST_REACHED:
+            problem = f"{len(self._load):,} members, {len(self._owner):,} partitions"
+            raise TooManyStealsError(f"{problem}: their balance takes more than {MOST_REACHED:,} steps")
         path = []
         while (steal := reached[current]) is not None:
             path.append(steal)
@@ -202,14 +214,39 @@ class _GoHeap:
 
 
 class OriginalsFirst(StealGraph):
-    """The same before 1.22: all partitions of a topic in their order, those that the member owned before first."""
+    """The same before 1.22: all partitions of a topic in their order, those that the member owned before first.
+
+    Once the owners of a topic are reached, only its partitions that a member owned before change anything.
+    """
 
     def __init__(
         self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int], original_owner: list[int]
     ) -> None:
         """Builds the graph from the current and the original owners."""
         super().__init__(group, order, owner, load)
-        self._original_owner, self._partitions_of = original_owner, group.partitions_of
+        self._original_owner = original_owner
+        self._originals: list[dict[int, list[int]]] = [{} for _ in range(group.num_members)]
+        for topic in order:
+            for partition in group.partitions_of(topic):
+                if original_owner[partition] != NO_MEMBER:
+                    self._originals[original_owner[partition]].setdefault(topic, []).append(partition)
+
+    def _add(self, partition: int, member: int) -> None:
+        """Adds a partition to the heap of a member's partitions of its topic."""
+        heapq.heappush(self._owners[self._topic[partition]].setdefault(member, []), partition)
+
+    def move(self, steal: Steal) -> None:
+        """Records a steal. The partition stays in the heap of its former owner until it is its first."""
+        self._owner[steal.partition] = steal.to_member
+        self._add(steal.partition, steal.to_member)
+
+    def _firsts(self, topic: int, reached: Container[int]) -> Iterator[int]:
+        """Yields the first partition of each owner of a topic that isn't reached yet."""
+        for owner, partitions in self._owners[topic].items():
+            while partitions and self._owner[partitions[0]] != owner:
+                heapq.heappop(partitions)
+            if partitions and owner not in reached:
+                yield partitions[0]
 
     def find(self, member: int) -> list[Steal]:
         """Returns the steals by which the member gets one more partition from one with at least two more; empty if
@@ -218,6 +255,7 @@ class OriginalsFirst(StealGraph):
             return []
         level = self._load[member]
         reached = {member: _Reached(None, (-level, 0, member))}
+        visited, lists = set[int](), set[int]()
         heap = _GoHeap()
         heap.push(reached[member])
         while heap.items:
@@ -226,20 +264,55 @@ class OriginalsFirst(StealGraph):
             if -negative_load > level + 1:
                 return self._path({each: found.steal for each, found in reached.items()}, to_member)
             current.is_done = True
-            for topic in self._subscriptions[to_member]:
-                for partition in self._partitions_of(topic):
+            originals, topics = self._originals[to_member], self._subscriptions[to_member]
+            for topic in originals if id(topics) in lists else topics:
+                partitions = originals.get(topic, [])
+                if topic not in visited:
+                    visited.add(topic)
+                    partitions = sorted({*partitions, *self._firsts(topic, reached)})
+                for partition in partitions:
                     owner = self._owner[partition]
                     found = reached.get(owner)
                     is_original = self._original_owner[partition] == to_member
+                    if found is not None and (not is_original or found.is_done or found.is_original):
+                        continue
                     steal, key = Steal(owner, to_member, partition), (-self._load[owner], distance + 1, owner)
                     if found is None:
                         reached[owner] = found = _Reached(steal, key, is_original)
                         heap.push(found)
-                    elif is_original and not (found.is_done or found.is_original):
+                    else:
                         found.steal, found.key, found.is_original = steal, key, True
                         heap.fix(found.position)
+            lists.add(id(topics))
         self._final_lists.update(id(self._subscriptions[each]) for each in reached)
         return []
+
+
+class _FewestFirst:
+    """Subscribers, those with the fewest partitions first, and among equals the first in a rack, or the first of all.
+
+    Loads only rise, so an entry of a heap is corrected when it is the first.
+    """
+
+    def __init__(self, subscribers: Sequence[int], load: list[int], racks: Sequence[int]) -> None:
+        self._load, self._heaps = load, defaultdict[int, list[tuple[int, int, int]]](list)
+        for place, member in enumerate(subscribers):
+            for rack in {NO_RACK, *([racks[member]] if racks else [])}:
+                self._heaps[rack].append((0, place, member))
+
+    def take(self, rack: int) -> int:
+        """Returns the subscriber that gets a partition whose leader is in a rack."""
+        first, in_rack = self._first(NO_RACK), self._first(rack) if rack in self._heaps else None
+        load, _, member = in_rack if in_rack is not None and in_rack[0] == first[0] else first
+        self._load[member] = load + 1
+        return member
+
+    def _first(self, rack: int) -> tuple[int, int, int]:
+        heap = self._heaps[rack]
+        while heap[0][0] != self._load[heap[0][2]]:
+            _, place, member = heap[0]
+            heapq.heapreplace(heap, (self._load[member], place, member))
+        return heap[0]
 
 
 @dataclass(frozen=True)
@@ -303,19 +376,19 @@ def _assign_unassigned(
     group: FranzGoGroup, order: Sequence[int], partitions_by_member: list[list[int]], owner: list[int], load: list[int]
 ) -> None:
     """Assigns each unassigned partition to the subscriber with the fewest partitions (step 2)."""
+    fewest_first: dict[int, _FewestFirst] = {}
     for topic in order:
         unassigned = [partition for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
         if not unassigned or not group.subscribers[topic]:
             continue
         if group.rules.before_1_22:
-            for partition in unassigned:  # among equals the first subscriber
+            members = group.subscribers[topic]
+            if id(members) not in fewest_first:
+                fewest_first[id(members)] = _FewestFirst(members, load, group.member_rack)
+            for partition in unassigned:
                 rack = group.leader_rack[partition] if group.leader_rack else NO_RACK
-                racks = group.member_rack or load
-                owner[partition] = member = min(
-                    group.subscribers[topic], key=lambda each: (load[each], rack != NO_RACK and racks[each] != rack)
-                )
+                owner[partition] = member = fewest_first[id(members)].take(rack)
                 partitions_by_member[member].append(partition)
-                load[member] += 1
             continue
         heap = MemberHeap(group.subscribers[topic], load)
         for partition, member in zip(unassigned, heap.take_many(len(unassigned)), strict=True):
