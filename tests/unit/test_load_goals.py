@@ -116,10 +116,10 @@ OPTIMA = {
 
 def test_moved_bytes_against_an_exact_solver() -> None:
     """Median and maximum of moved bytes above the optimum; every goal is met that can be met. The solver runs in the
-    full run only, and confirms what is stored here."""
+    full run only, and confirms what is stored here; by default, these are half of the clusters."""
     gaps, unmet, unsolved = [], 0, []
     solves = drawn(0, 90)
-    for seed in range(solves) or OPTIMA:
+    for seed in range(solves) or list(OPTIMA)[::2]:
         named, names = loaded_cluster(seed), GOALS[seed % 3]
         loads = bounded_loads(named, LoadGoals(dict.fromkeys(names, (0.1, 0.2, 0.3)[seed % 7 % 3])))
         fewest = fewest_bytes(named.cluster, loads) if solves else OPTIMA[seed]
@@ -144,8 +144,8 @@ def test_moved_bytes_against_an_exact_solver() -> None:
     print(f"{len(gaps)} clusters: median {median(gaps):.2%}, maximum {max(gaps):.2%}, {unmet} unmet")
     assert unmet == 0
     assert len(unsolved) <= 5, f"the solver isn't over in time for the clusters {unsolved}"
-    # Of the 90 clusters, 50 can meet their goals; of those with a stored optimum, ten.
-    assert len(gaps) >= (45 if solves else 10)
+    # Of the 90 clusters, 50 can meet their goals; of the default ones, four.
+    assert len(gaps) >= (45 if solves else 4)
     assert median(gaps) <= 0.001
     assert max(gaps) <= 0.05
 

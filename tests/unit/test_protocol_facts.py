@@ -21,6 +21,7 @@ from spark_assign.simulation.kernel.simulated_consumer_group import AsyncConsume
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
 from tests.cases import cases
+from tests.sizes import drawn
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 
@@ -449,8 +450,10 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {row.get("code") for row in simulated["results"]} == codes
 
 
-def test_ten_thousand_members_that_join_at_once() -> None:
+def test_ten_thousand_members_that_join_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take linear time. Changes of topics that as many members notice later are bounded."""
+    size = drawn(2_500, 10_000)
+    monkeypatch.setattr(simulated_group, "MOST_WORK", simulated_group.MOST_WORK * size // 10_000)
     key = {"cluster": "c", "group_id": "g"}
     tables = {
         "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
@@ -458,7 +461,7 @@ def test_ten_thousand_members_that_join_at_once() -> None:
         "subscriptions": [key | {"member_id": "a", "topic": "t"}],
         "owned_slices": [key | {"member_id": "a", "topic": "t", "first": 0, "step": 1, "count": 4}],
     }
-    joins = [key | {"event": "member-starts", "member_id": f"m{at}", "at_ms": 10_000} for at in range(10_000)]
+    joins = [key | {"event": "member-starts", "member_id": f"m{at}", "at_ms": 10_000} for at in range(size)]
     growth = [
         key | {"event": "partitions-added", "topic": "t", "partitions": at, "at_ms": 20_000 + at}
         for at in range(4, 400)
