@@ -520,8 +520,10 @@ def unseen_topics_text(topics: Collection[str]) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Returns the text of a group's error, with the missing permission if that is the cause. It can have secrets."""
-    text = f"{type(error).__name__}: {error}"[: MAX_TEXT + 1]
+    """Returns the text of a group's error in one line, with the missing permission if that is the cause. It can have
+    secrets.
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())[: MAX_TEXT + 1]
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text
