@@ -130,6 +130,8 @@ def test_a_file(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(ConfigError, match="token: No such file"):
         tokens.token()
+    with pytest.raises(ConfigError, match="zero: is a pipe or a device"):
+        Tokens(TokenEndpoint("file:///dev/zero")).token()
     with pytest.raises(ConfigError, match="token%00: no text"):
         Tokens(TokenEndpoint(f"file://{file}%00")).token()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
 import stat
 import tempfile
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from spark_assign.sources.auth import tls as client_tls
+from spark_assign.sources.connect.http_settings import HttpSettings
 from spark_assign.tables.errors import ConfigError
 from tests.cases import cases
 
@@ -146,6 +148,19 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
     chain = certificate.public_bytes(PEM).decode()
     with pytest.raises(ConfigError, match="key and certificate do not belong together"):
         _context(ssl_keystore_type="PEM", ssl_keystore_key=other, ssl_keystore_certificate_chain=chain)
+
+
+def test_files_without_end(tmp_path: Path) -> None:
+    """A device or a pipe is no store."""
+    os.mkfifo(tmp_path / "pipe")
+    for name, settings in (
+        ("location /dev/zero", {"ssl_truststore_location": "/dev/zero"}),
+        ("location .*pipe", {"ssl_keystore_location": str(tmp_path / "pipe")}),
+    ):
+        with pytest.raises(ConfigError, match=f"{name}: is a pipe or a device"):
+            _context(**settings)
+    with pytest.raises(ConfigError, match=r"--connect-ca /dev/zero: .*is a pipe or a device"):
+        HttpSettings(ca_file="/dev/zero").tls_context()
 
 
 @cases(

@@ -78,6 +78,10 @@ def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
     ((302, b"", {"Location": "http://login/?was=any-t0ken"}), r"leads to http://login/\?was=\[hidden\]"),
     ((200, b"you sent any-t0ken"), r"isn't JSON \(you sent \[hidden\]\)"),
     ((500, b"x" * 90 + b"any-t0ken"), r"x{90}\[hidden\]"),
+    ((500, b" " * 4_090 + b"any-t0ken"), r"\(\[hidden\]\)"),
+    ((500, b" " * 32_765 + b"any-t0ken"), "500 Internal Server Error"),
+    ((401, b"<p>YW55LXQwa2Vu"), r"\(<p>\[hidden\]\)"),
+    ((302, b"", {"Location": "http://login/%61ny%2Dt0ken"}), r"leads to http://login/\[hidden\]\."),
 )
 def test_no_secret_in_any_answer(answer: Any, message: str) -> None:
     """Whatever part of an answer a message repeats."""

@@ -176,6 +176,9 @@ def test_basic_auth_from_file_or_environment(tmp_path: Path, monkeypatch: pytest
     assert http_settings.credentials(None) is None
     with pytest.raises(ConfigError, match="readable file"):
         http_settings.credentials(str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="--connect-auth: expected a readable file") as error:
+        http_settings.credentials("/etc/reader:pw-4711")
+    assert "4711" not in str(error.value)
     file.write_text("no colon")
     with pytest.raises(ConfigError, match="expected user:password"):
         http_settings.credentials(str(file))
@@ -207,6 +210,9 @@ def test_targets() -> None:
     (["http://[::1"], [], "expected .*http"),
     (["http://a:65536"], [], "expected .*http"),
     (["http://u:pw-4711@a"], [], "does not belong on the command line"),
+    (["p=http://u:pw-4711@[::1"], [], "found no URL"),
+    (["p=http://a/?token=pw-4711"], [], "found http://a with a query"),
+    (["u:pw-4711"], [], "found no URL"),
     (["http://a:1,"], [], "found nothing"),
     (["http://a:1", "http://a:1/"], [], "called a:1 already"),
     (["http://a:1", "http://b:1"], ["w:1"], "of which cluster"),

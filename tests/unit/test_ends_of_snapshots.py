@@ -24,11 +24,14 @@ from kafka.protocol.schemas.fields.codegen import CodegenContext
 
 from jobs import snapshot
 from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
-from spark_assign.tables.errors import SourceError
+from spark_assign.sources.kafka import offsets_topic
+from spark_assign.sources.kafka.connection import error_text
+from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.describe_groups import ConsumerGroupDescribeResponse
 
 ROOT = Path(__file__).parents[2]
@@ -198,7 +201,7 @@ def test_a_null_that_the_schema_forbids() -> None:
 
     run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
     connection = object.__new__(kafka_connection.ClusterConnection)
-    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    connection._manager, connection._unanswered = SimpleNamespace(send=send, received=0, **run), {}
     good, bad = connection.send_all([(1, responses[0]), (2, responses[-1])])
     assert good is responses[0]
     assert repr(bad) == "WireError('malformed response of the broker: groups is null')"
@@ -267,6 +270,22 @@ def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pyt
     assert f"Kafka at {servers}: expected HOST:PORT,…" in caplog.text
 
 
+@pytest.mark.parametrize("servers", ["u:hunter2@h:9092", "a:1,hunter2@h:1", "hunter2,x@h:1", "u:hunter2@", "a@"])
+def test_servers_with_a_password(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused at once, and not repeated; also for Spark's reader."""
+    assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
+    assert f"Kafka at {servers.rpartition('@')[2]}: expected HOST:PORT,…" in caplog.text
+    assert "hunter2" not in caplog.text
+    with pytest.raises(ConfigError, match=r"expected HOST:PORT,…"):
+        offsets_topic.options(servers, {})
+
+
+@pytest.mark.parametrize("servers", ["a:1,b:2", "a", "a:1, [::1]:2,", "SASL_SSL://a-1.b_c:1", "::1", "\u00fc.de:1"])
+def test_servers_of_any_form(servers: str) -> None:
+    """As kafka-python takes them."""
+    check_servers(servers)
+
+
 @pytest.mark.parametrize(
     ("brokers", "topic", "partitions", "problem"),
     [
@@ -320,4 +339,10 @@ def test_secrets_that_a_broker_repeats() -> None:
     connection = object.__new__(kafka_connection.ClusterConnection)
     connection._secrets = [Secret("hunter2")]
     assert connection.without_secrets("denied hunter2") == "denied [hidden]"
+    assert connection.without_secrets("denied AHVzZXIAaHVudGVyMg==") == "denied [hidden]"  # as sent for PLAIN
+    long = error_text(KafkaConnectionError("x" * 1_960 + " hunter2"))
+    assert "hun" not in connection.without_secrets(long)
+    reported: list[str] = []
+    kafka._without_secrets(reported.append, connection)(f"{kafka_connection.NO_SIZES}: 1 (hunter2)")
+    assert reported == [f"{kafka_connection.NO_SIZES}: 1 ([hidden])"]
     assert len(connection.without_secrets("x" * 100_000)) < 2_100

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError
+from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError, RequestTimedOutError
+from kafka.protocol.admin import DescribeGroupsRequest
 
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
@@ -169,3 +172,43 @@ def test_how_the_broker_counts_subscriptions(members: list[tuple[list[str], str 
     """Names as sets; one pattern of all, and no names besides."""
     members = [SimpleNamespace(subscribed_topic_names=names, subscribed_topic_regex=regex) for names, regex in members]
     assert group_description._subscription_type(members) == expected
+
+
+def test_a_broker_that_never_answers_is_not_waited_for_by_batch() -> None:
+    """However many groups it has: three times for each kind of request. Progress is not limited, and others are."""
+    sent: Counter[tuple[int, str]] = Counter()
+
+    async def send(request: Any, node_id: int) -> Any:
+        kind = type(request).__name__
+        sent[node_id, kind] += 1
+        await asyncio.sleep(0.02)
+        if kind == "ListGroupsRequest":
+            return SimpleNamespace(error_code=0, groups=listed[node_id])
+        if node_id == 1 or sent[node_id, kind] % 7 in (1, 2):  # the second broker is only slow
+            raise RequestTimedOutError("after 20 ms")
+        return SimpleNamespace(groups=[SimpleNamespace(group_id=group_id) for group_id in request.groups])
+
+    def call_soon(task: Callable[..., Any], *arguments: Any) -> Any:
+        return asyncio.ensure_future(task(*arguments))
+
+    names = {broker: [f"g{broker}-{number}" for number in range(5_000)] for broker in (1, 2)}
+    listed = {
+        broker: [SimpleNamespace(group_id=group_id, protocol_type="consumer") for group_id in of_broker]
+        for broker, of_broker in names.items()
+    }
+    connection: Any = object.__new__(kafka_connection.ClusterConnection)
+    connection._unanswered = {}
+    connection.brokers = lambda: [1, 2]
+    connection._manager = SimpleNamespace(
+        send=send, received=0, run=lambda main: asyncio.run(main()), call_soon=call_soon
+    )
+    groups = {name: ListedGroup(name, broker, "classic", None) for broker in names for name in names[broker]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka_connection, "null_field", lambda _: None)
+        values, faults = kafka_groups.describe_groups(
+            connection, groups, DescribeGroupsRequest, lambda group: group, "described", lambda _: None
+        )
+    assert sorted(values) == sorted(names[2])
+    assert sorted(faults) == sorted(names[1])
+    assert set(faults.values()) == {"SilentBrokerError: broker 1 has not answered 3 requests like this in a row"}
+    assert sent[1, "DescribeGroupsRequest"] == 3 * kafka_connection.LANES

@@ -82,6 +82,15 @@ def test_a_group_whose_expression_cannot_be_evaluated_is_not_described(regex: st
     assert reason in str(found)
 
 
+def test_expressions_are_bounded_without_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is compiled: 12,000 took 16 s."""
+    monkeypatch.setattr("spark_assign.sources.kafka.group_description._MAX_REGEX_S", 0.1)
+    regexes, start = [f"a{{{n % 1_000}}}.{{500}}(b|c){{400}}x{n}" for n in range(12_000)], time.process_time()
+    found = read_consumer_group(_group(*regexes), [], RegexTime())
+    assert "the regular expressions of the group take more than 0.1 s with 0 topics" in str(found)
+    assert time.process_time() - start < 2
+
+
 def test_all_expressions_of_a_cluster_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many groups have some that take long."""
     monkeypatch.setattr("spark_assign.sources.kafka.group_description._MAX_REGEXES_S", 0.5)

@@ -13,13 +13,12 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, unquote, urlsplit
 
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
-from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.sources.auth.secret import Secret, hidden, read_file
 from spark_assign.sources.auth.tls import Tls
 from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import shortened, split_url
@@ -135,7 +134,7 @@ class Tokens:
         """Returns the token in a file. Raises ConfigError if the file can't be read."""
         file = unquote(urlsplit(self._endpoint.url).path)
         try:
-            return Path(file).read_text(encoding="utf-8").strip()
+            return read_file(file).decode().strip()
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             reason = getattr(error, "strerror", None) or "no text"
             raise ConfigError(f"{URL} {self._endpoint.url}: {reason}. Give a readable file with a token.") from None

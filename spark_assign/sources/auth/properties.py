@@ -16,13 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark_assign.sources.auth.secret import Secret, secret_as_file
+from spark_assign.sources.auth.secret import Secret, read_file, secret_as_file
 from spark_assign.tables.errors import ConfigError, needs_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BLANKS = " \t\f"
-MAX_BYTES = 1 << 20
-"""Maximum size of a properties file, which can hold certificates."""
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +35,13 @@ def read(path: str | Path, origin: str | None = None) -> Properties:
     """Returns the properties of a file, which errors name as `origin` (default: its path).
 
     The file is UTF-8 (a byte order mark is ignored), or else Latin-1, as Java's Properties.load decodes bytes.
-    Raises ConfigError if the file can't be read, or has more than a megabyte.
+    Raises ConfigError if the file can't be read, is a device, or has more than a megabyte.
     """
     origin = f"client properties {origin or path}"
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_file(path)
     except (OSError, ValueError) as error:  # ValueError: a path with NUL
         raise ConfigError(f"{origin}: {getattr(error, 'strerror', None) or error}. Give a readable file.") from None
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{origin}: has more than {MAX_BYTES:,} bytes. Give a properties file.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import errno
+import html
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from spark_assign.tables.errors import ConfigError, reason
 
@@ -21,12 +28,89 @@ class Secret(str):
         return "'[hidden]'"
 
 
+MAX_TEXT = 1 << 15
+"""Maximum number of characters that `hidden` returns."""
+_MIN_ENCODED, _MAX_FORM = 4, 16
+"""Minimum length of a secret that is also found in encoded forms; maximum number of characters for each of its own."""
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([\"'/\\]))")
+"""A character as JSON and Python escape it."""
+_RUN = re.compile(r"[A-Za-z0-9+/_=-]+")
+"""Base64, also of URLs, or hexadecimal digits."""
+
+
 def hidden(text: str, secrets: Iterable[object]) -> str:
-    """Returns the text with every Secret in `secrets` replaced by [hidden]; the longest first."""
-    secret_texts = {str.__str__(value) for value in secrets if isinstance(value, Secret)}
-    for secret in sorted(secret_texts - {""}, key=len, reverse=True):
-        text = text.replace(secret, "[hidden]")
-    return text
+    """Returns the text with every Secret in `secrets` replaced by [hidden]; the longest first.
+
+    A secret that is escaped for HTML, URLs, or JSON is found, too; the text is then returned without its escapes. Of
+    base64 and of hexadecimal digits that contain a secret, everything is replaced. Of a text with more than `MAX_TEXT`
+    characters, the start is returned, without what can be a part of a secret at its end.
+    """
+    plain = sorted({str.__str__(value) for value in secrets if isinstance(value, Secret)} - {""}, key=len, reverse=True)
+    forms = [_forms(secret) for secret in plain if len(secret) >= _MIN_ENCODED]
+    names = sorted((name for names, _ in forms for name in names), key=len, reverse=True)
+    codes = [code for _, codes in forms for code in codes]
+
+    def replaced(text: str) -> str:
+        for name in names:
+            text = text.replace(name, "[hidden]")
+        if not any(code in text for code in codes):
+            return text
+        return _RUN.sub(lambda run: "[hidden]" if any(code in run[0] for code in codes) else run[0], text)
+
+    result = view = replaced(text[:MAX_TEXT])
+    for _ in range(2):  # escaped once, and twice
+        if (view := _unescaped(view)) != (cleaned := replaced(view)):
+            result = view = cleaned
+    for secret in plain[len(forms) :]:
+        result = result.replace(secret, "[hidden]")
+    return result if len(text) <= MAX_TEXT or not plain else result[: -_MAX_FORM * len(plain[0])]
+
+
+@lru_cache(256)
+def _forms(secret: str) -> tuple[list[str], list[str]]:
+    """Returns the texts that are a secret, and the parts of base64 and of hexadecimal digits that have it in them."""
+    once = _unescaped(secret)
+    names = {secret, once, _unescaped(once), " ".join(secret.split()), secret.replace(" ", "+")}
+    names = {name for name in names if len(name) >= _MIN_ENCODED}
+    codes = set()
+    for content in [name.encode(errors="replace") for name in names]:
+        names.add(repr(content)[2:-1])
+        codes |= {content.hex(), content.hex().upper()}
+        for before in range(3):  # number of bytes before it, modulo 3
+            code = base64.b64encode(bytes(before) + content)[-(-8 * before // 6) : 8 * (before + len(content)) // 6]
+            codes |= {code.decode(), code.translate(bytes.maketrans(b"+/", b"-_")).decode()}
+    return [*names], [*codes]
+
+
+def _unescaped(text: str) -> str:
+    """Returns a text without the escapes of HTML, URLs, and JSON."""
+    text = _ESCAPE.sub(lambda found: found[3] or chr(int(found[1] or found[2], 16)), unquote(html.unescape(text)))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes can be one character
+
+
+MAX_BYTES = 1 << 20
+"""Maximum size of a file of settings or of a token."""
+_STREAMS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/", "/dev/null")
+"""Pipes that a shell passes, and the empty file."""
+
+
+def check_file(file: str | Path, max_bytes: int = MAX_BYTES) -> None:
+    """Raises OSError for a device, a pipe that isn't of a shell, or a large file; ValueError for a path with NUL."""
+    status = os.stat(file)
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or str(file).startswith(_STREAMS)):
+        raise OSError(errno.EINVAL, "is a pipe or a device")
+    if status.st_size > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
+
+
+def read_file(file: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Returns the content of a file. Raises OSError and ValueError, as `check_file` does."""
+    check_file(file, max_bytes)
+    with open(file, "rb") as opened:
+        content = opened.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
+    return content
 
 
 SECRET_PREFIX = "secret://"

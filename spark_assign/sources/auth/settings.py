@@ -18,6 +18,8 @@ from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.tables.errors import ConfigError
 
+_SERVER = re.compile(r"(?:[\w.%-]*://)?(?:\[[^][@/\s]+\]|[^][@/?#\s:]+|[0-9A-Fa-f:.]+)?(?::[0-9]+)?")
+"""A server of `bootstrap.servers`. The port is optional, as in kafka-python."""
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _MECHANISMS = (*_PASSWORDS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
@@ -124,6 +126,13 @@ def _settings(properties: Mapping[str, str]) -> dict[str, Any]:
         client_settings["sasl_plain_password"] = Secret(client_settings["sasl_plain_password"])
     client_settings["secrets"] = _secrets(properties, login)
     return client_settings
+
+
+def check_servers(bootstrap_servers: str) -> None:
+    """Raises ConfigError for what can't be servers. It doesn't repeat what is before an @, which can be a password."""
+    if not all(_SERVER.fullmatch(server.strip()) for server in bootstrap_servers.split(",")):
+        text = f"Kafka at {bootstrap_servers.rpartition('@')[2]:.1000}: expected HOST:PORT,…"
+        raise ConfigError(f"{text}. Correct --bootstrap-server.")
 
 
 def as_java_encodes(text: str) -> str:

@@ -21,7 +21,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.secret import Secret, check_file, read_file
 from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _JCEKS = b"\xce\xce\xce\xce"
 _TYPES = ("PEM", "PKCS12", "JKS")
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_MAX_BYTES = 16 << 20
+"""Maximum size of a store's file."""
 _DASHES = "-----"
 _BOUNDARY = re.compile(rf"{_DASHES}(BEGIN|END) ([A-Z0-9 ]+)(?={_DASHES})")
 
@@ -88,6 +90,7 @@ def context(settings: Tls, authority: str | None = None) -> ssl.SSLContext:
     # In Java every certificate of a trust store is an anchor, including intermediate and server certificates.
     tls_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if authority is not None:
+        check_file(authority, _MAX_BYTES)
         tls_context.load_verify_locations(authority)
     elif settings.trust is not None:
         tls_context.load_verify_locations(cadata=_pem(*_trusted(settings.trust)))
@@ -165,7 +168,7 @@ def _versions(properties: Mapping[str, str]) -> tuple[str, ...]:
 def _read(prefix: str, file: str) -> bytes:
     """Returns the bytes of a store's file. Raises ConfigError."""
     try:
-        return Path(file).read_bytes()
+        return read_file(file, _MAX_BYTES)
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         problem = getattr(error, "strerror", None) or error
         raise ConfigError(f"{prefix}.location {file}: {problem}. Give a readable file.") from None

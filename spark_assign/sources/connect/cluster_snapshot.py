@@ -320,7 +320,7 @@ def parse_targets(urls: Sequence[str], workers: Sequence[str] = (), groups: Sequ
     targets: dict[str, ConnectTarget] = {}
     for text in urls:
         name, url_list = _split(text)
-        worker_urls = tuple(_checked(url, text) for url in url_list.split(","))
+        worker_urls = tuple(map(_checked, url_list.split(",")))
         name = name or host_and_port(worker_urls[0])
         if name in targets:
             raise ConfigError(f"--connect-url {text}: a cluster is called {name} already. Give each a name: NAME=URL")
@@ -338,8 +338,8 @@ def _split(text: str) -> tuple[str | None, str]:
     return (named[1], named[2]) if named else (None, text)
 
 
-def _checked(url: str, text: str) -> str:
-    """Returns a URL without surrounding spaces. Raises ConfigError."""
+def _checked(url: str) -> str:
+    """Returns a URL without surrounding spaces. Raises ConfigError, which repeats no more than the host of a URL."""
     url = url.strip()
     parts = split_url(url)
     if "@" in parts.netloc:
@@ -348,7 +348,10 @@ def _checked(url: str, text: str) -> str:
             "or by --connect-auth FILE"
         )
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigError(f"--connect-url {text}: expected [NAME=]http[s]://HOST:PORT[,…], found {url or 'nothing'}")
+        found = "no URL" if url else "nothing"
+        if parts.scheme in ("http", "https") and parts.hostname:
+            found = f"{parts.scheme}://{parts.hostname} with a query"
+        raise ConfigError(f"--connect-url: expected [NAME=]http[s]://HOST:PORT[,…], found {found}")
     return url
 
 

@@ -103,6 +103,7 @@ def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
     groups, faults = kafka_groups.describe_groups(
         connection, connect_groups, DescribeGroupsRequest, read_group, "described Connect groups", progress
     )
+    faults = {group_id: connection.without_secrets(fault) for group_id, fault in faults.items()}
     return ConnectGroups(metadata.cluster_id or None, groups, faults)
 
 

@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login
-from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.secret import Secret, read_file
 from spark_assign.sources.auth.tls import Tls
 from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError
@@ -185,9 +184,12 @@ def credentials(file: str | None) -> Secret | None:
     if file is not None:
         source = f"--connect-auth {file}"
         try:
-            text = next(iter(Path(file).read_text(encoding="utf-8").splitlines()), "")
+            text = next(iter(read_file(file).decode().splitlines()), "")
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
-            raise ConfigError(f"{source}: {error}. Give a readable file with user:password.") from None
+            if ":" in file:  # it can be the password itself
+                raise ConfigError("--connect-auth: expected a readable file with user:password in it.") from None
+            problem = getattr(error, "strerror", None) or "no text"
+            raise ConfigError(f"{source}: {problem}. Give a readable file with user:password.") from None
     else:
         source = CREDENTIALS_VARIABLE
         text = os.environ.get(CREDENTIALS_VARIABLE, "")

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import split_url
@@ -29,8 +29,6 @@ ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
 """Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
 _MAX_ERROR_BYTES = 1 << 20
 """Maximum size of an answer with an error that is parsed."""
-_MAX_SHOWN_BYTES = 4_096
-"""Size of the start of a body that can be in a message."""
 UNASSIGNED = "UNASSIGNED"
 """AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
@@ -348,7 +346,8 @@ class ConnectHttp:
 
     def _shown(self, text: bytes | str, width: int = 100) -> str:
         """Returns the first characters of what the other side has sent, in one line and without secrets."""
-        text = text[:_MAX_SHOWN_BYTES].decode("utf-8", errors="replace") if isinstance(text, bytes) else text
+        if isinstance(text, bytes):
+            text = text[: 4 * MAX_TEXT + 4].decode("utf-8", errors="replace")  # a character has at most 4 bytes
         text = " ".join(hidden(text, self._secrets).split())
         return text if len(text) <= width else f"{text[:width]}…"
 

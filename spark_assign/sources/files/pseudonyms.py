@@ -17,12 +17,12 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from spark_assign.java.hash_map import java_key
+from spark_assign.sources.auth.secret import read_file
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.tables.errors import ConfigError
 
@@ -49,9 +49,9 @@ def read_key(file: str) -> bytes:
         ConfigError: the file can't be read, or the key is too short.
     """
     try:
-        key = Path(file).read_bytes().strip()
-    except OSError as error:
-        raise ConfigError(f"--pseudonyms {file} can't be read: {error.strerror}.") from error
+        key = read_file(file).strip()
+    except (OSError, ValueError) as error:  # ValueError: a path with NUL
+        raise ConfigError(f"--pseudonyms {file} can't be read: {getattr(error, 'strerror', None) or error}.") from error
     if len(key) < MIN_KEY_BYTES:
         raise ConfigError(
             f"--pseudonyms {file}: the key has {len(key)} bytes; expected at least {MIN_KEY_BYTES}. "

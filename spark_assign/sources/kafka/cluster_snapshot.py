@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from spark_assign.sources.auth.secret import MAX_TEXT
 from spark_assign.sources.auth.settings import settings
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
@@ -68,6 +69,7 @@ def snapshot(
         ConfigError: properties that this client can't apply.
     """
     with ClusterConnection(bootstrap_servers, settings(properties or {}), connect_timeout_s) as connection:
+        progress = _without_secrets(progress, connection)
         metadata = connection.metadata(None)
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
@@ -132,6 +134,11 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
     with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
         metadata = connection.metadata([])
     return str(metadata.cluster_id or bootstrap_servers)
+
+
+def _without_secrets(progress: Progress, connection: ClusterConnection) -> Progress:
+    """Returns a function that reports texts without secrets: some have errors of brokers in them."""
+    return lambda text: progress(connection.without_secrets(text, MAX_TEXT))
 
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:

@@ -23,10 +23,12 @@ from kafka import errors
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest, ListPartitionReassignmentsRequest
+from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.schemas.fields.struct import StructField
 
-from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
+from spark_assign.sources.auth.settings import check_servers
 from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.wire.reader import WireError
@@ -36,12 +38,17 @@ T = TypeVar("T")
 LANES = 4
 """Requests in flight to one broker at a time."""
 
+MAX_UNANSWERED = 3
+"""Times in a row that a broker doesn't answer requests of a kind before it gets no more of them. In each, a cluster is
+waited for as long as request.timeout.ms, whatever its number of groups; Fetch has a limit of its own."""
+
 MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 10_000
 """Maximum size of a response, and of what all brokers together send while requests are answered (50 million committed
 offsets), and maximum number of brokers. Decoded, a response takes many times its size."""
 
 _SIZE_BYTES = 4
 """Size of the number before a response, in bytes."""
+_MAX_ERROR_CHARACTERS = 2_000
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
 _TURN_S = 5
@@ -137,6 +144,18 @@ def _checked_fields(message: Any, version: int) -> list[Any]:
     return required + [field for field in fields if field.is_array() or field.is_struct()]
 
 
+_NO_ANSWER = (
+    errors.RequestTimedOutError,
+    errors.KafkaTimeoutError,
+    errors.KafkaConnectionError,
+    errors.NodeNotReadyError,
+)
+
+
+class SilentBrokerError(Exception):
+    """Raised for a request that isn't sent, because the broker has answered none of its kind."""
+
+
 class ClusterConnection:
     """A bootstrapped connection to a cluster. Close it, or use it as a context manager.
 
@@ -145,7 +164,9 @@ class ClusterConnection:
     """
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
+        check_servers(bootstrap_servers)
         self._bootstrap_servers = bootstrap_servers
+        self._unanswered: dict[tuple[int | None, type], tuple[int, float]] = {}
         self._secrets = [*settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
@@ -230,9 +251,9 @@ class ClusterConnection:
         remedy = next((text for sign, text in _REMEDIES.items() if sign in error_text), _REMEDY)
         return SourceError(f"Kafka at {self._bootstrap_servers}: {problem} ({error_text}). {remedy}.")
 
-    def without_secrets(self, text: str) -> str:
-        """Returns a text of a broker, which knows the login, of bounded length."""
-        return shortened(hidden(text, self._secrets), _MAX_ERROR_CHARACTERS)
+    def without_secrets(self, text: str, limit: int = _MAX_ERROR_CHARACTERS) -> str:
+        """Returns a text of a broker, which knows the login, in one line of bounded length."""
+        return shortened(" ".join(hidden(text, self._secrets).split()), limit)
 
     def brokers(self) -> list[int]:
         """Returns the IDs of the live brokers, ascending."""
@@ -272,7 +293,8 @@ class ClusterConnection:
         """Sends (broker, request) pairs, `LANES` at a time per broker. Returns the responses in the same order.
 
         A failed request has its exception instead of a response. `answered` is called with the position of each
-        finished request.
+        finished request. If a broker hasn't answered requests of a kind `MAX_UNANSWERED` times in a row, it gets no
+        more of them.
         """
         responses: list[Any] = [None] * len(requests)
         lanes: dict[tuple[int | None, int], list[int]] = defaultdict(list)
@@ -284,12 +306,20 @@ class ClusterConnection:
         async def lane(positions: list[int]) -> None:
             for position in positions:
                 broker, request = requests[position]
+                kind = broker, type(request)
+                times, sent_s = self._unanswered.get(kind, (0, 0.0))[0], time.monotonic()
                 try:
+                    if times >= MAX_UNANSWERED and not isinstance(request, FetchRequest):
+                        raise SilentBrokerError(f"broker {broker} has not answered {times} requests like this in a row")
                     responses[position] = await self._send(broker, request)
+                    self._unanswered.pop(kind, None)
                     if name := null_field(responses[position]):
                         raise WireError(f"malformed response of the broker: {name} is null")
                 except Exception as error:
                     responses[position] = error
+                    times, last_s = self._unanswered.get(kind, (0, 0.0))
+                    if isinstance(error, _NO_ANSWER) and sent_s >= last_s:  # requests of other lanes count once
+                        self._unanswered[kind] = times + 1, time.monotonic()
                 answered(position)
 
         async def all_lanes() -> None:
@@ -424,7 +454,6 @@ def wait(seconds: float) -> None:
 
 
 _MAX_DISPLAYED = 5
-_MAX_ERROR_CHARACTERS = 2_000
 _REASSIGNMENTS_TIMEOUT_MS = 30_000
 _TOPIC_RESOURCE, _TOPICS_PER_REQUEST = 2, 1_000
 
@@ -491,8 +520,10 @@ def unseen_topics_text(topics: Collection[str]) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Returns the text of a group's error in one line, with the missing permission if that is the cause."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_ERROR_CHARACTERS]
+    """Returns the text of a group's error in one line, with the missing permission if that is the cause. It can have
+    secrets.
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())[: MAX_TEXT + 1]
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_assign.history.records import TOPIC, records_of, redact_records
 from spark_assign.sources.auth.secret import Secret
-from spark_assign.sources.auth.settings import check_spelling
+from spark_assign.sources.auth.settings import check_servers, check_spelling
 from spark_assign.spark.engine import is_embedded
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import KAFKA_SOURCE, ConfigError, SourceError
@@ -98,8 +98,10 @@ def check_engine(spark: SparkSession) -> None:
 def options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Returns Spark's options for reading `__consumer_offsets` as a consumer that sees committed records only.
 
-    Values of the properties stay `Secret`. Raises ConfigError for properties that Java's client doesn't know.
+    Values of the properties stay `Secret`. Raises ConfigError for properties that Java's client doesn't know, and for
+    servers that none can be.
     """
+    check_servers(bootstrap_servers)
     return {
         "kafka.bootstrap.servers": bootstrap_servers,
         "kafka.isolation.level": "read_committed",
