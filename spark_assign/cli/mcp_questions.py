@@ -160,7 +160,9 @@ class Questions:
         """Lists the snapshots of Kafka clusters, with their times and sizes. Ask this first."""
         found = []
         for read in map(self._snapshot, self._locations):
-            clusters = read.groups.groupBy("cluster").agg(num_rows("groups"), F.coalesce(F.sum("members"), F.lit(0)).alias("members"))
+            clusters = read.groups.groupBy("cluster").agg(
+                num_rows("groups"), F.coalesce(F.sum("members"), F.lit(0)).alias("members")
+            )
             rows = collected(clusters.orderBy("cluster").limit(20))
             left_out = clusters.count() - len(rows)
             found.append(answers.SnapshotFacts(**read.about("recorded", clusters=rows, clusters_left_out=left_out)))

@@ -97,8 +97,8 @@ def without_members(fleet: AnyFleet, leavers: DataFrame) -> AnyFleet:
     left = replace(fleet, **owned).ownership_slices()
     if left is not None:
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
-    if fleet.undescribed is not None:  # a group that all members leave is still described
-        change["undescribed"] = fleet.unknown_groups
+    if (unknown := fleet.unknown_groups) is not None:  # a group that all members leave is still described
+        change["undescribed"] = unknown
     if fleet.tasks is not None:
         had = fleet.tasks.join(leavers, MEMBER_KEY, "left_semi")
         before = fleet.departed_tasks

@@ -55,7 +55,8 @@ TABLES = {
     "undescribed": InputTable((), ("error",)),
 }
 """The tables of the input. Only classic applications use `owned` to `changelogs`, and only their simulation `events`
-to `member_settings`. `departed_tasks` and `departed` are those of members that left; `racks` are those of a partition's replicas."""
+to `member_settings`. `departed_tasks` and `departed` are those of members that left; `racks` are those of a partition's
+replicas."""
 
 Row = dict[str, Any]
 
