@@ -146,7 +146,10 @@ def test_a_group_that_is_not_described_is_not_empty(spark: SparkSession, taken: 
     assert tuples(planned.metrics, "group_id", "members") == [("idle", 0), ("odd", 1)]
     rejected = {group: (code, detail) for _, group, code, detail in tuples(planned.rejected)}
     assert {group: code for group, (code, _) in rejected.items()} == {
-        "app": "streams-group", "bare": "undescribed", "gone": "undescribed", "shared": "share-group"
+        "app": "streams-group",
+        "bare": "undescribed",
+        "gone": "undescribed",
+        "shared": "share-group",
     }
     assert rejected["bare"][1].startswith(f"{REFUSED}. Its members aren't known")
     assert REFUSED in rejected["app"][1]
