@@ -40,7 +40,7 @@ from spark_assign.tables.stored_plan import KINDS, STREAMS
 
 PREVIOUS = "previous"
 EARLIER = LocationType(lambda location: None if location == PREVIOUS else require_input(location))
-PLANS = KINDS[""] | {f"{STREAMS}{name}": KINDS[STREAMS][name] for name in ("tasks", "metrics")}
+PLANS = KINDS[""] | {f"{STREAMS}{name}": KINDS[STREAMS][name] for name in ("tasks", "metrics", "rejected")}
 """Schemas of the tables of a stored plan that are read."""
 
 STATES = f"""LOCATION is a snapshot, LOCATION@RUN_ID a stored plan; the states can be of different kinds, for

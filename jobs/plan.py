@@ -235,7 +235,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     options.outcome.wrote(manifest, output)
     num_rejected = num_rows_of_kinds(manifest.rows, "rejected")
     options.outcome.counts = {"groups": num_rows_of_kinds(manifest.rows, "metrics"), "rejected": num_rejected}
-    if options.group and all_groups is not None and not options.outcome.counts["groups"]:
+    if options.group and all_groups is not None and not any(options.outcome.counts.values()):
         similar = "".join(similar_name(all_groups.members, "group_id", glob) for glob in options.group)
         log.warning("No group matches --group %s.%s", ", ".join(options.group), similar)
     stored = stored_run(spark, output, manifest, options=options.output_option)
@@ -344,7 +344,8 @@ def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.spark.dataframes import union
 
-    tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
+    given = fleet.members, fleet.groups, fleet.departed, fleet.undescribed
+    tables = [table for table in given if table is not None]
     groups = union([table.where(is_named).select(*GROUP_KEY) for table in tables])
     if groups.isEmpty():
         ids = union([table.select("group_id") for table in tables])

@@ -45,6 +45,7 @@ class Fleet(FleetTables):
         loads: rates, lag, and bytes per partition.
         departed: what departed members owned, as in `owned_slices` (`with_members_left`).
         departed_tasks: what departed members of streams groups had, as in `tasks`.
+        undescribed: groups that a snapshot couldn't describe: they are rejected, not empty.
 
     Raises:
         FleetError: a table or column is missing, or has a wrong type. The message lists every fault.

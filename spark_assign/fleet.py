@@ -14,7 +14,14 @@ from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import compress, from_lists
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import Fault, FleetError, count
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
+from spark_assign.tables.groups import (
+    ASSIGNMENT_SLICES,
+    EMPTY_STATES,
+    GROUP_KEY,
+    INPUT_TABLES,
+    OWNERSHIP,
+    REQUIRED_TABLES,
+)
 from spark_assign.tables.schema_check import check_schemas
 
 
@@ -43,6 +50,7 @@ class FleetTables:
     departed_tasks: DataFrame | None = None
     subscription_lists: DataFrame | None = None
     owned_lists: DataFrame | None = None
+    undescribed: DataFrame | None = None
 
     def __post_init__(self) -> None:
         faults = check_schemas(self, _SCHEMAS, REQUIRED_TABLES)
@@ -124,6 +132,21 @@ class FleetTables:
         slices = self.owned_slices if self.owned_lists is None else from_lists(self.owned_lists)
         return None if slices is None else slices.select(*ASSIGNMENT_SLICES.names)
 
+    @property
+    def unknown_groups(self) -> DataFrame | None:
+        """The rows of `undescribed` of groups whose members aren't known; None if there is no such table.
+
+        A group whose offsets couldn't be read has a row, too, but its members are known. The data tells them apart: a
+        described group has members, or a state that says that it has none, which a snapshot gives to no other group.
+        The text of the error can be a broker's, and a column would be missing in stored snapshots.
+        """
+        if self.undescribed is None:
+            return None
+        described = self.members.select(*GROUP_KEY)
+        if self.groups is not None:
+            described = described.union(self.groups.where(F.col("state").isin(*EMPTY_STATES)).select(*GROUP_KEY))
+        return self.undescribed.join(described, GROUP_KEY, "left_anti")
+
     def unpersist(self) -> None:
         """Discards `sizes` and `found`, so that changed tables are checked again."""
         for name in ("sizes", "found"):
@@ -171,6 +194,7 @@ _KEYS = {
     "changelogs": GROUP_KEY,
     "initialized": GROUP_KEY,
     "loads": ["cluster", "topic", "partition"],
+    "undescribed": GROUP_KEY,
 }
 """Key columns that identify a faulty row of each table; null in a key means that no group can be blamed."""
 
@@ -202,7 +226,7 @@ _MEASURES = {
 }
 """Sums over the rows of a table, as SQL expressions."""
 
-_COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
+_COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks", "undescribed")
 
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
@@ -249,6 +273,7 @@ class Sizes:
     owned_slices: int
     subtopologies: int
     tasks: int
+    undescribed: int
 
 
 @progress("checking the fleet", 1)
@@ -276,7 +301,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
         faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
         raise FleetError(sorted(faults, key=str))
     counts = {name: sum(row["rows"] for table, _, row in results if table == name) for name in _COUNTED}
-    if not counts["members"]:
+    if not counts["members"] and not counts["undescribed"]:
         problem_ = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
     counts |= {name: sum(row[name] or 0 for row in summary) for name in _MEASURES}

@@ -72,7 +72,8 @@ class UnusedEvidence:
 
     Attributes:
         offsets: the table `offsets` of the snapshot (`tables.groups.OFFSETS`).
-        undescribed: cluster, group_id, error: groups that the cluster listed but did not describe.
+        undescribed: cluster, group_id, error: groups that the cluster did not describe, or not completely; None: as in
+            the fleet.
         gaps: cluster, gap: why the snapshot doesn't have all groups of the cluster; null: it has all.
         earlier: an older snapshot.
     """
@@ -119,7 +120,8 @@ def find_unused(
     earlier = evidence.earlier
     now = _tables(fleet, fleet, evidence.offsets)
     before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
-    undescribed = _filled(fleet, "undescribed", UNDESCRIBED, evidence.undescribed)
+    given = fleet.undescribed if evidence.undescribed is None else evidence.undescribed
+    undescribed = _filled(fleet, "undescribed", UNDESCRIBED, given)
     found = [
         _topic_facts(fleet, now, before),
         _group_facts(evidence, now, before).join(undescribed, GROUP_KEY, "left_anti"),

@@ -38,6 +38,8 @@ GROUP_LOAD
          as LOAD: rows that apply to this group only
 SUBTOPOLOGY
          no columns: a row of `subtopologies`
+UNDESCRIBED
+         error: a row of `undescribed` of a group whose members aren't known
 """
 
 from __future__ import annotations
@@ -89,7 +91,8 @@ KINDS = (
     LISTED_TOPIC,
     OWNED_LIST,
     OWNED_TOPIC,
-) = range(17)
+    UNDESCRIBED,
+) = range(18)
 
 LEADER_COLUMNS = ("leader_library", "leader_version", "leader_confidence")
 """Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
@@ -132,7 +135,7 @@ FACT_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(LOAD_SETTINGS, pa.float64()),
     "user_data": pa.binary(),
     **dict.fromkeys(("client_id", "client_host"), _TEXT),
-    **dict.fromkeys(("subscription_type", *LEADER_COLUMNS), _TEXT),
+    **dict.fromkeys(("subscription_type", "error", *LEADER_COLUMNS), _TEXT),
     **{f"{name}_{part}": _INT for name in WINDOW_ASSIGNORS for part in ("first", "step", "count")},
 }
 """All fact columns and their types. A fact table can omit columns that no fact uses."""
@@ -348,6 +351,7 @@ MAX_SUBSCRIBERS = 20_000_000
 REMEDIES = {
     "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign plan) plans it",
     "streams-group": "It has tasks instead of partitions: plan_streams (spark-assign plan) plans it",
+    "undescribed": "Its members aren't known, which doesn't mean that it has none: see docs/snapshot.md",
     "null-key": "Fill the key in or leave the row out",
     "duplicate-member": "Keep one row per member",
     "duplicate-instance": "Kafka fences all but one member of an instance id; leave the others out",
@@ -393,6 +397,7 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
         *_member_faults(facts),
         *_group_faults(facts),
         *_type_faults(facts, kinds),
+        *_undescribed_faults(facts),
         *_slice_faults(facts, is_bounded),
         *_bitmap_faults(facts),
     ):
@@ -474,6 +479,13 @@ def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     groups, times = np.unique(facts.group_index[facts.rows_by_kind[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
         yield _Fault(group, "duplicate-group", format_row("groups", group_id=facts.group_id[group].as_py()))
+
+
+def _undescribed_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields a fault for each group whose members aren't known: it isn't empty."""
+    rows = facts.rows_by_kind[UNDESCRIBED]
+    for group, error in zip(facts.group_index[rows].tolist(), facts.column("error", rows).to_pylist(), strict=True):
+        yield _Fault(group, "undescribed", str(error))
 
 
 def _type_faults(facts: IndexedFacts, kinds: Collection[str]) -> Iterator[_Fault]:

@@ -37,7 +37,7 @@ from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries,
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.errors import ConfigError, count
-from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
+from spark_assign.tables.groups import GROUP_KEY, OFFSETS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,9 +116,9 @@ def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapp
             raise ConfigError("--before needs --fleet with a snapshot.")
         return {"evidence": UnusedEvidence()}
     spark, how = fleet.topics.sparkSession, {"format": options.format, "options": options.option}
-    shape = Shape("A snapshot", {"offsets": OFFSETS, "undescribed": UNDESCRIBED}, ())
+    shape = Shape("A snapshot", {"offsets": OFFSETS}, ())
     tables = read_tables(spark, shape, location, **how)
-    evidence = UnusedEvidence(tables.get("offsets"), tables.get("undescribed"), read_summaries(spark, location))
+    evidence = UnusedEvidence(tables.get("offsets"), gaps=read_summaries(spark, location))
     if options.before:
         earlier, later = (Offsets.read(spark, place, **how) for place in (options.before, location))
         before = Fleet.read(spark, options.before, **how)

@@ -137,9 +137,9 @@ class SnapshotFacts(Answer):
     clusters_left_out: int
 
 
-@_columns(schema("cluster string, group_id string, group_type string?, state string?, assignor string?, members int"))
+@_columns(schema("cluster string, group_id string, group_type string?, state string?, assignor string?, members int?"))
 class GroupFacts(BaseModel):
-    """A group. `lag` is in records, summed over partitions; null: unknown."""
+    """A group. `lag` is in records, summed over partitions. Null: unknown, also of members."""
 
     lag: int | None
 

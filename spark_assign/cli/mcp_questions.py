@@ -123,7 +123,7 @@ class _Group:
     def changed(self, add: int = 0, remove: int = 0, topic: str | None = None, partitions: int | None = None) -> Fleet:
         """Returns the fleet of the group after changes. Raises ConfigError if one of them isn't possible."""
         fleet, members = self.fleet, self.row["members"]
-        if remove >= members:
+        if members is not None and remove >= members:  # None: the snapshot has no description of the group
             why = "and at least one must remain" if members else "so nothing is assigned"
             raise ConfigError(f"The group has {count(members, 'member') if members else 'no members'}, {why}.")
         if (topic is None) != (partitions is None):
@@ -160,7 +160,9 @@ class Questions:
         """Lists the snapshots of Kafka clusters, with their times and sizes. Ask this first."""
         found = []
         for read in map(self._snapshot, self._locations):
-            clusters = read.groups.groupBy("cluster").agg(num_rows("groups"), F.sum("members").alias("members"))
+            clusters = read.groups.groupBy("cluster").agg(
+                num_rows("groups"), F.coalesce(F.sum("members"), F.lit(0)).alias("members")
+            )
             rows = collected(clusters.orderBy("cluster").limit(20))
             left_out = clusters.count() - len(rows)
             found.append(answers.SnapshotFacts(**read.about("recorded", clusters=rows, clusters_left_out=left_out)))
@@ -324,12 +326,17 @@ def _list_groups(fleet: Fleet, offsets: DataFrame | None) -> DataFrame:
     found = fleet.members.groupBy(*GROUP_KEY).agg(num_rows("members"))
     if fleet.groups is not None:
         found = found.join(fleet.groups.select(*GROUP_KEY, "group_type", "state", "assignor"), GROUP_KEY, "full")
+    if (unknown := fleet.unknown_groups) is not None:
+        keys = unknown.select(*GROUP_KEY, F.lit(True).alias("is_unknown")).distinct()
+        found = found.join(keys, GROUP_KEY, "full")
+    num_members = F.coalesce("members", F.lit(0))
+    num_members = num_members if unknown is None else F.when(F.col("is_unknown").isNull(), num_members)
     lags = fleet.loads if offsets is None else offsets
     if lags is not None:
         lags = lags.where("group_id IS NOT NULL AND lag >= 0")
         found = found.join(lags.groupBy(*GROUP_KEY).agg(long_sum("lag")), GROUP_KEY, "left")
     lag = "lag" if "lag" in found.columns else F.lit(None).cast("long")
-    return cached(found.withColumns({"lag": F.coalesce(lag), "members": F.coalesce("members", F.lit(0))}))
+    return cached(found.withColumns({"lag": F.coalesce(lag), "members": num_members}))
 
 
 def _one_group(groups: DataFrame, name: str) -> Mapping[str, Any]:

@@ -28,6 +28,7 @@ from spark_assign.stores.run_store import checked
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
+from spark_assign.tables.stored_plan import STREAMS
 
 Side = FleetTables | Plan | Mapping[str, DataFrame]
 """One of the compared states: a fleet, a plan, or the tables of a stored plan."""
@@ -106,8 +107,11 @@ def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
             f"The stored plan has no table {', '.join(missing)}, only {', '.join(sorted(tables))}. Store the missing "
             "tables, too."
         )
-    tables = {name: checked(name, table, PLAN_TABLES[name]) for name, table in tables.items() if name in PLAN_TABLES}
-    all_facts = [_facts_of_kind(tables["rejected"], REJECTED_GROUP, "code")]
+    of_streams = f"{STREAMS}rejected"
+    schemas = PLAN_TABLES | {of_streams: PLAN_TABLES["rejected"]}
+    tables = {name: checked(name, table, schemas[name]) for name, table in tables.items() if name in schemas}
+    rejected = [tables[name] for name in ("rejected", of_streams) if name in tables]
+    all_facts = [_facts_of_kind(table, REJECTED_GROUP, "code") for table in rejected]
     if "assignment_slices" in tables:
         all_facts.append(_facts_of_kind(tables["assignment_slices"], OWNED_SLICE, *_SLICE_COLUMNS))
     else:

@@ -97,6 +97,8 @@ def without_members(fleet: AnyFleet, leavers: DataFrame) -> AnyFleet:
     left = replace(fleet, **owned).ownership_slices()
     if left is not None:
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
+    if (unknown := fleet.unknown_groups) is not None:  # a group that all members leave is still described
+        change["undescribed"] = unknown
     if fleet.tasks is not None:
         had = fleet.tasks.join(leavers, MEMBER_KEY, "left_semi")
         before = fleet.departed_tasks
@@ -125,6 +127,8 @@ def joined_counts(counts: DataFrame, member_id: str) -> DataFrame:
 def with_joiners(fleet: AnyFleet, new: DataFrame, topics: list[str] | None = None) -> AnyFleet:
     """Returns the fleet with these additional members, who own nothing."""
     _require_columns("joiners", new, MEMBER_KEY)
+    if fleet.unknown_groups is not None:  # their members would not be all members of the group
+        new = new.join(fleet.unknown_groups, GROUP_KEY, "left_anti")
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = union([fleet.members, new.select(*known)])
     if fleet.subscriptions is None:

@@ -125,6 +125,8 @@ def gather_facts(
         facts += _loads(fleet.loads, fleet.subscribed_topics)
     if fleet.subtopologies is not None:
         facts.append(_fact(fleet.subtopologies, kinds.SUBTOPOLOGY))
+    if fleet.unknown_groups is not None and fleet.sizes.undescribed:
+        facts.append(_fact(fleet.unknown_groups, kinds.UNDESCRIBED, "error"))
     return _union(facts)
 
 

@@ -87,6 +87,8 @@ def plan_cooperative_upgrade(
     configs = _read_configs(group_fleet, settings)
     if not configs:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
+        if (unknown := group_fleet.unknown_groups) is not None and not unknown.isEmpty():
+            problem = f"the members of group {group_id!r} in cluster {cluster!r} aren't known (undescribed)"
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
     libraries = {config.client.library for config in configs.values()}
     if len(libraries) == 1 and (library := libraries.pop()) in LIBRARIES:

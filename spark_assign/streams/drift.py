@@ -80,7 +80,8 @@ def find_streams_drift(
     """Finds which tasks of Streams groups changed owners; None if neither side has tasks, or a plan lacks them.
 
     Args:
-        before: a fleet (its table `tasks`), or the tables of a stored plan (`streams_tasks`).
+        before: a fleet (its table `tasks`), or the tables of a stored plan (`streams_tasks`). Groups that one side
+            rejects or couldn't describe are omitted: nothing is known of their tasks.
         after: likewise. The sides can be of different kinds. Warmups and withheld tasks don't count.
     """
     tasks = {side: _tasks(state) for side, state in zip(_SIDES, (before, after), strict=True)}
@@ -96,10 +97,20 @@ def find_streams_drift(
         F.array_sort(F.collect_set(F.when(F.col("side") == side, F.col("member_id")))).alias(f"members_{side}")
         for side in _SIDES
     )
-    return StreamsDrift(union(frames).groupBy(*_TASK).agg(*sets))
+    owners = union(frames).groupBy(*_TASK).agg(*sets)
+    for state in (before, after):
+        if (rejected := _rejected(state)) is not None:
+            owners = owners.join(rejected, GROUP_KEY, "left_anti")
+    return StreamsDrift(owners)
 
 
 def _tasks(state: FleetTables | Mapping[str, DataFrame]) -> DataFrame | None:
     if isinstance(state, FleetTables):
         return state.tasks if state.sizes.tasks else None
     return state.get(f"{STREAMS}tasks")
+
+
+def _rejected(state: FleetTables | Mapping[str, DataFrame]) -> DataFrame | None:
+    if isinstance(state, FleetTables):
+        return state.unknown_groups if state.sizes.undescribed else None
+    return state.get(f"{STREAMS}rejected")

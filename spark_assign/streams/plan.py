@@ -164,6 +164,7 @@ def gather_facts(fleet: FleetTables, *, loads: bool = False, **others: DataFrame
     """
     names = ("members", "subtopologies", "groups", "tasks", "departed_tasks")
     tables = {name: getattr(fleet, name) for name in names} | _classic_tables(fleet, fleet.loads if loads else None)
+    tables["undescribed"] = fleet.unknown_groups if fleet.sizes.undescribed else None
     return gather_tables(tables | others, GROUP_KEY, TABLES)
 
 

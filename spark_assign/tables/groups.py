@@ -131,6 +131,13 @@ INITIALIZED = schema(_GROUP, _SLICE)
 """Partitions for which the coordinator has initialized share state: only these are newly assigned in a share group.
 `count` 0 means that no partition of the topic is initialized. In a group without rows, all partitions are."""
 
+UNDESCRIBED = schema(_GROUP, "error string")
+"""Groups that the cluster listed but did not describe, or not completely, with its error. A group without members is
+rejected, unless its state is `Empty` or `Dead`: then only its offsets could not be read."""
+
+EMPTY_STATES = ("Empty", "Dead")
+"""States of a group that has no members."""
+
 INPUT_TABLES: dict[str, StructType] = {
     "topics": TOPICS,
     "members": MEMBERS,
@@ -147,6 +154,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "changelogs": CHANGELOGS,
     "initialized": INITIALIZED,
     "loads": LOADS,
+    "undescribed": UNDESCRIBED,
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
 OWNERSHIP = ("owned", "owned_slices", "owned_lists")
@@ -175,13 +183,10 @@ LOG_DIR_REPLICAS = schema(
 segments. `offset_lag`: messages that it lacks. `is_future`: whether the log is a copy that replaces the replica's log
 in another directory of the broker when it's complete."""
 
-UNDESCRIBED = schema(_GROUP, "error string")
-"""Groups that the cluster listed but did not describe, with its error."""
-
 _NOT_IN_SNAPSHOTS = ("subscriptions", "owned", "owned_slices", "changelogs", "loads")
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
-    **{name: schema for name, schema in INPUT_TABLES.items() if name not in _NOT_IN_SNAPSHOTS},
+    **{name: schema for name, schema in INPUT_TABLES.items() if name not in (*_NOT_IN_SNAPSHOTS, "undescribed")},
     "offsets": OFFSETS,
     "undescribed": UNDESCRIBED,
 }

@@ -141,6 +141,12 @@ def test_a_share_group_that_may_not_be_read() -> None:
     assert refused[1].startswith("initialised partitions: ")
 
 
+def test_a_group_that_is_not_described_is_not_empty() -> None:
+    """Members can have joined since it was listed: its state is unknown."""
+    rows, _ = read({"secret": ListedGroup("secret", 1, "share", "Empty")})
+    assert rows["groups"] == [{"group_id": "secret", "group_type": "share"}]
+
+
 def test_where_a_share_group_starts() -> None:
     """Offsets by topic and partition; one that fails is not initialised."""
     rows = SnapshotRows("c")

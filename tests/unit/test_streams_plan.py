@@ -166,6 +166,7 @@ def test_groups_of_other_protocols_are_passed_over() -> None:
 
 
 FAULTY = {
+    "undescribed": [[group(), {"table": "undescribed", "error": "no permission"}]],
     "null-key": [
         [subtopology(None, 1), member("a")],
         [subtopology("0", 1), member(None)],

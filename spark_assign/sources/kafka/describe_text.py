@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.tables.errors import SourceError, count
+from spark_assign.tables.groups import EMPTY_STATES
 
 Line = tuple[str, int, str]
 """File, line number from 1, text."""
@@ -546,6 +547,8 @@ def _add_group(rows: SnapshotRows, group_id: str, group: _Group, partitions: Map
     """Adds the rows of a group from its lines."""
     problem = group.problem(partitions)
     state = group.state or ("Stable" if group.members and problem is None else None)
+    if problem is not None and state in EMPTY_STATES:  # only a described group is known to be empty
+        state = None
     kind = group.kind or _kind_of_members(group.members)
     rows.add("groups", group_id=group_id, assignor=group.assignor, group_type=kind, state=state)
     for topic, partition in sorted(group.offsets):

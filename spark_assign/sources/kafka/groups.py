@@ -29,7 +29,7 @@ from spark_assign.sources.kafka.streams_applications import ApplicationReader
 from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import is_own_group
+from spark_assign.tables.groups import EMPTY_STATES, is_own_group
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import (
@@ -237,7 +237,9 @@ def describe(
     streams_groups = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
     replicas = group_description.standby_replicas(connection, streams_groups, report)
     for group_id, group in groups.items():
-        description = described.get(group_id, GroupDescription(group.state, assignor="", members=[]))
+        # Only a described group is known to be empty (`FleetTables.unknown_groups`): it might not be any more.
+        state = None if group.state in EMPTY_STATES and group_id in faults else group.state
+        description = described.get(group_id, GroupDescription(state, assignor="", members=[]))
         error = faults.get(group_id, description.problem)
         _add_group(rows, group, description, error, replicas.get(group_id))
     for caveat, ids in sorted(applications.caveats.items()):

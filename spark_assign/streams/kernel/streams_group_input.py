@@ -52,9 +52,11 @@ TABLES = {
     "events": simulation_input.TABLES["events"],
     "group_times": InputTable(GROUP_TIMES),
     "member_settings": InputTable(("member_id", "group_instance_id")),
+    "undescribed": InputTable((), ("error",)),
 }
-"""The tables of the input. Only classic applications use `owned` to `changelogs`, and only their simulation the last
-three. `departed_tasks` and `departed` are those of members that left; `racks` are those of a partition's replicas."""
+"""The tables of the input. Only classic applications use `owned` to `changelogs`, and only their simulation `events`
+to `member_settings`. `departed_tasks` and `departed` are those of members that left; `racks` are those of a partition's
+replicas."""
 
 Row = dict[str, Any]
 
@@ -100,6 +102,7 @@ MAX_STANDBYS = 1_000_000
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
+    "undescribed": GROUP_REMEDIES["undescribed"],
     "null-key": ROW_REMEDY,
     **{code: GROUP_REMEDIES[code] for code in ("duplicate-member", "duplicate-group")},
     "duplicate-subtopology": "Keep one row per subtopology",
@@ -145,6 +148,8 @@ def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     rows = facts.rows
     for code, name, key in find_key_faults(rows, TABLES):
         yield code, format_row(name.removeprefix("departed_"), **(key or {"group_id": facts.group_id}))
+    for row in rows["undescribed"]:
+        yield "undescribed", str(row["error"])
     for row in rows["groups"]:
         if (row["standby_replicas"] or 0) < 0:
             yield "bad-standby-replicas", describe("groups", row, "standby_replicas")
