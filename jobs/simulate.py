@@ -98,7 +98,7 @@ class Simulated:
     compare_protocol: Annotated[tuple[str, ...], Param()] = ()
     variant: Annotated[tuple[str, ...], Param(choices=VARIANTS)] = ()
     compare: Annotated[bool, Param()] = False
-    restore_bytes_per_second: Annotated[float | None, Param(above=0)] = None
+    restore_bytes_per_second: Annotated[float | None, Param(least=1)] = None
     leave_group_on_close: Annotated[bool, Param()] = False
     store_trace: Annotated[bool, Param()] = False
 

@@ -21,7 +21,7 @@ from spark_assign.report.formatting import (
     number,
     whole,
 )
-from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines, sum_of, total_columns
+from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, sum_of, total_columns
 from spark_assign.report.views import GROUP, Column, View, bars, before_and_after, figure, span
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
@@ -275,4 +275,5 @@ def streams_rows(tables: Mapping[str, DataFrame]) -> dict[str, Rows]:
 
 def _costs_of_groups(steps: DataFrame, key: Sequence[str]) -> DataFrame:
     """Returns the number of events and the sums of their costs. A cost that is unknown stays null."""
-    return steps.groupBy(*key).agg(num_rows("steps"), *map(sum_of, _STEP_SUMS))
+    events = F.count(F.when(F.col("step") > 0, True)).alias("steps")
+    return steps.groupBy(*key).agg(events, *map(sum_of, _STEP_SUMS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import inf
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
@@ -114,7 +115,7 @@ def plan_streams(
         checked at once.
 
     Raises:
-        ConfigError: There is no such assignor, the number of standby replicas is negative, or the rate isn't positive.
+        ConfigError: There is no such assignor, the number of standby replicas is negative, or the rate is below 1.
         FleetError: The table `subtopologies` is missing, or the fleet has invalid rows that belong to no group.
     """
     if fleet.subtopologies is None:
@@ -122,8 +123,8 @@ def plan_streams(
         raise FleetError([Fault("subtopologies", "*", problem, "Add a row for each subtopology of each group")])
     if standby_replicas is not None and standby_replicas < 0:
         raise ConfigError(f"standby_replicas is {standby_replicas}, expected 0 or more")
-    if restore_bytes_per_second is not None and not restore_bytes_per_second > 0:
-        raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected more than 0")
+    if restore_bytes_per_second is not None and not 1 <= restore_bytes_per_second < inf:
+        raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected a number of at least 1")
     params = replace(_build_params(assignor, standby_replicas), restore_bytes_per_second=restore_bytes_per_second)
     plan_groups = partial(kernel.plan_streams_groups, params=params)
     is_followed = restore_bytes_per_second is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
@@ -80,12 +81,12 @@ def simulate_streams(
     Raises:
         FleetError: a column is missing or has a wrong type, the table `subtopologies` is missing, or an event has no
             cluster.
-        ConfigError: the variant is unknown, or a rate isn't positive.
+        ConfigError: the variant is unknown, or the rate is below 1.
     """
     if variant not in VARIANTS:
         raise ConfigError(f"variant {variant!r}: Streams applications are simulated as {' or '.join(VARIANTS)}")
-    if not restore_bytes_per_second > 0:
-        raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected more than 0")
+    if not 1 <= restore_bytes_per_second < inf:
+        raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected a number of at least 1")
     settings = settings or Settings()
     params = kernel.ApplicationSimulationParams(
         restore_bytes_per_second, settings.timing, variant == "static", leaves_on_close

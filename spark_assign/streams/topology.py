@@ -8,9 +8,9 @@ from typing import Any
 
 from spark_assign.tables.errors import ConfigError
 
-_SUBTOPOLOGY = re.compile(r"^\s*Sub-topology: ([0-9]{1,5})( for global store .*)?\s*$")
-_SOURCE = re.compile(r"^\s*Source: \S+ \(topics: (.*)\)\s*$")
-_STORES = re.compile(r"^\s*Processor: \S+ \(stores: \[(.*)\]\)\s*$")
+_SUBTOPOLOGY = re.compile(r"(0|[1-9][0-9]{0,4})( for global store .*)?")
+_LISTS = {"Source": " (topics: ", "Processor": " (stores: "}
+"""What follows the name of a node, which can have blanks."""
 
 
 def read_topology(text: str, application_id: str, topics: Collection[str]) -> list[dict[str, Any]]:
@@ -26,7 +26,8 @@ def read_topology(text: str, application_id: str, topics: Collection[str]) -> li
         topics: names of the topics of the cluster.
 
     Raises:
-        ConfigError: the text has no subtopology with tasks, or a source subscribes to a pattern.
+        ConfigError: the text has no subtopology with tasks, or one twice, a line about a subtopology, a source, or a
+            processor can't be read, or a source subscribes to a pattern.
 
     Examples:
         >>> text = "Topologies:\\n   Sub-topology: 0\\n    Source: S (topics: [t])\\n    Processor: P (stores: [s])"
@@ -34,18 +35,27 @@ def read_topology(text: str, application_id: str, topics: Collection[str]) -> li
         ['app-s-changelog']
     """
     found: dict[str, tuple[set[str], set[str]]] = {}
-    sources, stores = set[str](), set[str]()
-    for line in text.splitlines():
-        if match := _SUBTOPOLOGY.match(line):
+    global_stores, sources, stores = set[str](), set[str](), set[str]()
+    for line in map(str.strip, text.splitlines()):
+        kind, _, rest = line.partition(":")
+        if kind == "Sub-topology":
+            if (match := _SUBTOPOLOGY.fullmatch(rest.strip())) is None:
+                raise ConfigError(f"The number of the subtopology can't be read: {line[:200]}")
+            if match[1] in found or match[1] in global_stores:
+                raise ConfigError(f"The topology has a subtopology twice. Give one topology: {line[:200]}")
             sources, stores = set(), set()
-            if match[2] is None:  # a global store has no tasks
+            if match[2] is None:
                 found[match[1]] = sources, stores
-        elif match := _SOURCE.match(line):
-            if not (match[1].startswith("[") and match[1].endswith("]")):
-                raise ConfigError(f"The source subscribes to a pattern, which isn't supported: {line.strip()[:200]}")
-            sources.update(split_names(match[1][1:-1]))
-        elif match := _STORES.match(line):
-            stores.update(split_names(match[1]))
+            else:
+                global_stores.add(match[1])  # it has no tasks
+        elif kind in _LISTS:
+            _, separator, listed = rest.rpartition(_LISTS[kind])
+            is_list = listed.startswith("[") and listed.endswith("])")
+            if kind == "Source" and separator and listed.endswith(")") and not is_list:
+                raise ConfigError(f"The source subscribes to a pattern, which isn't supported: {line[:200]}")
+            if not is_list or not (found or global_stores):
+                raise ConfigError(f"The line can't be read. Give all that Topology.describe() prints: {line[:200]}")
+            (sources if kind == "Source" else stores).update(split_names(listed[1:-2]))
     if not found:
         raise ConfigError("The topology has no subtopology. Give the text that Topology.describe() prints")
     return [

@@ -28,7 +28,7 @@ class StreamsParams:
     """
 
     standby_replicas: Annotated[int | None, Param(least=0)] = None
-    restore_bytes_per_second: Annotated[float | None, Param(above=0)] = None
+    restore_bytes_per_second: Annotated[float | None, Param(least=1)] = None
 
 
 _GROUP = "cluster string, group_id string"
@@ -124,12 +124,13 @@ STEPS = schema(
     "moved_without_state long, stopped_task_seconds double, restored_bytes long, never_caught_up long",
 )
 """One row per classic application and event of a simulation; the instances of a rolling restart that restart together
-are one row. The numbers are of the time until the next event, or until all is restored. `step`: from 1. `at_ms`:
-milliseconds since the start. `member_ids`: members to which the event happens, all those of an instance. `rebalances`:
-generations that started. `moved_active`: active tasks that another member took over; `moved_without_state`: those that
-moved to a process without their state. `stopped_task_seconds`: time for which no member runs a task, because the member
-has closed or restores the state, summed over tasks. `restored_bytes`: bytes that all processes restore.
-`never_caught_up`: standbys and warmups that never catch up, in the row of the last event (others: 0)."""
+are one row. An application without events has one row, with the step 0 and the event `none`. The numbers are of the
+time until the next event, or until all is restored. `step`: from 1. `at_ms`: milliseconds since the start.
+`member_ids`: members to which the event happens, all those of an instance. `rebalances`: generations that started.
+`moved_active`: active tasks that another member took over; `moved_without_state`: those that moved to a process without
+their state. `stopped_task_seconds`: time for which no member runs a task, because the member has closed or restores the
+state, summed over tasks. `restored_bytes`: bytes that all processes restore. `never_caught_up`: standbys and warmups
+that never catch up, in the row of the last event (others: 0)."""
 
 SIMULATION_TABLES: dict[str, StructType] = {"steps": STEPS, "rebalances": REBALANCES, "rejected": REJECTED}
 

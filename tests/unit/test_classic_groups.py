@@ -219,7 +219,41 @@ REJECTED = [
     ([group(None), *SCALED_OUT[1:]], "bad-streams-config", "streams_config=null"),
     ([group("max.warmup.replicas=-1"), *SCALED_OUT[1:]], "bad-streams-config", "max.warmup.replicas=-1"),
     ([group(standby_task_order=["0"]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0"),
-    ([group(standby_task_order=["0_" + "9" * 5_000]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0_9"),
+    *(
+        ([group(standby_task_order=["0_1", text]), *SCALED_OUT[1:]], "bad-streams-config", f"standby_task_order={text}")
+        for text in ("0_" + "9" * 5_000, "0_9999999999", "0_2", "0_1", "1_0", "")
+    ),
+    *(
+        ([group(text), *SCALED_OUT[1:]], "bad-streams-config", text)
+        for text in ("num.standby.replicas=2147483648", "max.warmup.replicas=1_0", f"acceptable.recovery.lag={2**63}")
+    ),
+    *(
+        (
+            [group(), *topology(), *SCALED_OUT[5:], fact("changelogs", topic="l", partition=2, **values)],
+            "bad-changelog",
+            of,
+        )
+        for values, of in (
+            ({"bytes": -1}, "bytes=-1"),
+            ({"in_bytes_per_second": float("nan")}, "in_bytes_per_second=nan"),
+            ({"in_bytes_per_second": 1e300}, "in_bytes_per_second=1e+300"),
+            ({"in_messages_per_second": -1.0}, "in_messages_per_second=-1"),
+        )
+    ),
+    (
+        [group("num.standby.replicas=1000"), *topology(2_000), *(member(f"m{at}", None) for at in range(501))],
+        "too-many-tasks",
+        "num.standby.replicas=1000",
+    ),
+    (
+        [
+            group(standby_task_order=["1_0"]),
+            fact("subtopologies", subtopology="1", source_topics=["gone"], changelog_topics=["l"]),
+            *SCALED_OUT[1:],
+        ],
+        "unknown-topic",
+        "source_topic=gone",
+    ),
     ([group(), *topology(2**31 - 1, known=1), member("a", P)], "too-many-tasks", "tasks=2147483647"),
     (
         [

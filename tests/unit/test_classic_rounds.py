@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import inf, nan
 from random import Random
 from time import process_time
 
@@ -16,10 +18,11 @@ from spark_assign.assignors.streams.classic_application import (
     ClassicSubtopology,
     read_clients,
 )
+from spark_assign.assignors.streams.member_tasks import MemberTasks
 from spark_assign.assignors.streams.streams_partition_assignor import plan_application
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
-from spark_assign.streams.kernel.state_restores import Growth
+from spark_assign.streams.kernel.state_restores import Growth, StateRestores
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -198,3 +201,17 @@ def test_what_an_application_is_after_all_rebalances() -> None:
     assert found is not None
     assert sum(e.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for e in found.members for at in (0, 1)) == 2
     assert settle(replace(application, end_offsets=None)) is None
+
+
+def test_no_numbers_restore_without_end() -> None:
+    """Sizes below 0, rates that are too small to add, infinity, and what isn't a number."""
+    application, tasks = scaled_out(3), [(0, at) for at in range(3)]
+    assigned = {"a": MemberTasks({tasks[0]}), "b": MemberTasks({tasks[1]}, {tasks[0], tasks[2]})}
+    sizes, rates = [-1e3, 0.0, 5e-324, 1e3, 1e300, inf, nan], [1e-300, 1.0, 1e300, inf]
+    for size, rate, growth in product(sizes, rates, [-1.0, 0.0, 5e-324, 1.0, 1e300, inf, nan]):
+        written = dict.fromkeys(tasks, Growth(growth, growth))
+        state = StateRestores(application, dict.fromkeys(tasks, size), rate, written)
+        for until in (0.1, 60.0, 1e300, inf):
+            state.assign(assigned, {"a": Q, "b": P})
+            state.advance(until)
+        assert state.now == inf

@@ -235,3 +235,12 @@ def test_the_least_loaded_worker_with_the_lowest_id(assignor: Any) -> None:
     """The first worker in the leader's iteration order isn't preferred."""
     result = assignor.assign(round_of([[], [], []], AssignorState(), [C, *T[:3]], workers=[2, 0, 1]))
     assert result.assigned == [[T[2]], [C, T[0]], [T[1]]]
+
+
+def test_successive_rebalances_are_a_java_int() -> None:
+    """It wraps, and then there is no delay: the items above a share are revoked at once."""
+    state = AssignorState(assignment=set(T[:4]), members=[0, 1], revoked_in_previous=True)
+    state.successive_revoking_rebalances = 2**31 - 1
+    result = incremental.assign(round_of([T[:4], []], state))
+    assert (result.state.successive_revoking_rebalances, result.delay_ms) == (-(2**31), 0)
+    assert result.revoked == {0: set(T[:2])}

@@ -25,8 +25,8 @@ from spark_assign.sources.auth import tls
 from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.spark.shell_patterns import _regex
 from spark_assign.stores.local_text import parse_json, parse_text
-from spark_assign.streams import topology
-from spark_assign.tables.errors import SourceError
+from spark_assign.streams import read_topology
+from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.streams_protocol import _MODIFIED_UTF8
 
 LENGTH = 50_000
@@ -111,12 +111,17 @@ def _values(text: str, kind: DataType) -> None:
         parse_text(text, kind)
 
 
+def _topology(text: str) -> None:
+    with suppress(ConfigError):
+        read_topology(text, "app", ())
+
+
 STARS = "*a" * 20 + "*[ab]*?*1*b"
 READERS: dict[str, Callable[[str], Any]] = {
     "a line of kafka-topics.sh": _lines(lambda line: describe_text._Found().topic_line(line)),
     "a line of kafka-consumer-groups.sh": _group_line,
-    "a topology": lambda text: topology._SOURCE.match(text) or topology._SUBTOPOLOGY.match(text),
-    "stores": lambda text: topology._STORES.match(f"   Processor: p (stores: [{text}"),
+    "a topology": _topology,
+    "stores": lambda text: _topology(f"Sub-topology: 0\n   Processor: p (stores: [{text}"),
     "a release of a client": release_range,
     "the leader's release": lambda text: assignor_of_leader("sticky", "franz-go", text),
     "an assignor": lambda text: parse_release_assignor(f"sticky@{text}"),

@@ -189,3 +189,10 @@ def test_rejected_applications() -> None:
     ):
         steps, rebalances, rejected = simulate(table)
         assert (steps, rebalances, [row["code"] for row in rejected]) == ([], [], [code])
+
+
+def test_nothing_happens() -> None:
+    """The application is listed all the same, with the step 0."""
+    steps, rebalances, rejected = simulate(facts())
+    assert [(row["step"], row["at_ms"], row["event"], row["member_ids"]) for row in steps] == [(0, 0, "none", [])]
+    assert (costs(steps), rebalances, rejected) == ([(0, 0, 0, 0.0, 0)], [], [])

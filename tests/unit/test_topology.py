@@ -38,7 +38,8 @@ TEXT = """Topologies:
 def test_a_topology() -> None:
     """The repartition topic and the changelog have the name of the application; the store cache isn't logged."""
     topics = {"orders", "returns", "countries", "app-counts-repartition", "app-counts-changelog", "counts-out"}
-    assert read_topology(TEXT, "app", topics) == [
+    rows = read_topology(TEXT, "app", topics)
+    assert rows == [
         {"subtopology": "0", "stateful": False, "source_topics": ["orders", "returns"], "changelog_topics": []},
         {
             "subtopology": "2",
@@ -48,12 +49,23 @@ def test_a_topology() -> None:
         },
     ]
     assert read_topology(TEXT, "app", {"counts-repartition"})[1]["source_topics"] == ["counts-repartition"]
+    named = TEXT.replace("KSTREAM-SOURCE-0000000000 (", "orders (topics: [x]) source (")
+    assert read_topology(named.replace("KSTREAM-AGGREGATE-0000000002 (", "count words ("), "app", topics) == rows
 
 
 @cases(
     "text message",
     ("", "no subtopology"),
-    (f"Sub-topology: {'9' * 5_000}", "no subtopology"),
+    ("Topologies:\n   Sub-topology: 1 for global store (will not generate tasks)", "no subtopology"),
+    *(
+        (f"Sub-topology: {number}", f"number.*: {number[:100]}")
+        for number in ("9" * 5_000, "100000", "01", "x", "-1", "")
+    ),
+    (TEXT + TEXT, "subtopology twice.*: Sub-topology: 0"),
+    (TEXT.replace("  Sub-topology: 2", "Sub-topology: 1"), "subtopology twice.*: Sub-topology: 1"),
+    (TEXT.replace("   Sub-topology: 0\n", ""), "can't be read.*: Source: KSTREAM-SOURCE-0000000000"),
+    (TEXT.replace("[orders, returns])", "[orders,"), r"can't be read.*: Source: .*\[orders,$"),
+    (TEXT.replace("[counts, cache])", "[counts"), r"can't be read.*: Processor: .*\[counts$"),
     (TEXT.replace("[orders, returns]", "orders-.*"), "pattern.*orders-"),
 )
 def test_a_text_that_cannot_be_read(text: str, message: str) -> None:

@@ -54,7 +54,7 @@ class AdviceParams:
     min_members: Annotated[int, Param(least=1)] = 2
     min_balance_gain: Annotated[float, Param(above=0, most=1)] = 0.25
     retention_days: Annotated[float, Param(least=0)] = 7.0
-    restore_bytes_per_second: Annotated[float, Param(above=0)] = 50_000_000.0
+    restore_bytes_per_second: Annotated[float, Param(least=1)] = 50_000_000.0
     min_stopped_task_seconds: Annotated[float, Param(least=0)] = 60.0
     headroom: Annotated[float, Param(least=0)] = SizingCriteria.headroom
     quantile: Annotated[float, Param(above=0, below=1)] = SizingCriteria.quantile

@@ -308,7 +308,8 @@ def _revoke_for_balance(
             state.successive_revoking_rebalances = 0
         return
     if state.revoked_in_previous:
-        state.successive_revoking_rebalances += 1
+        # Java's int wraps. A negative number has no delay.
+        state.successive_revoking_rebalances = (state.successive_revoking_rebalances + 1 + 2**31) % 2**32 - 2**31
         state.delay_ms = backoff(state.successive_revoking_rebalances, rebalance.max_delay_ms)
         if state.delay_ms != 0:
             state.scheduled_rebalance_ms = rebalance.now_ms + state.delay_ms

@@ -7,7 +7,8 @@ it is an application if it has subtopologies or tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from math import inf
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -32,6 +33,9 @@ from spark_assign.assignors.streams.streams_partition_assignor import SHUTDOWN_R
 from spark_assign.assignors.streams.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.streams_group_input import (
+    GROWTH,
+    MAX_NUMBER,
+    MAX_STANDBYS,
     ROLES,
     Row,
     StreamsFacts,
@@ -53,10 +57,13 @@ _ASSIGNORS = {name: name for name in (HIGH_AVAILABILITY, STICKY, LEGACY_STICKY)}
 """Task assignors by our names, and by those of Kafka's classes."""
 
 
-def _number(text: str) -> int:
-    if (number := int(text)) < 0:
+def _number(text: str, most: int) -> int:
+    if not 0 <= (number := int(text)) <= most or "_" in text:
         raise ValueError
     return number
+
+
+_read_int, _read_long = partial(_number, most=2**31 - 1), partial(_number, most=2**63 - 1)
 
 
 _STRATEGIES = {name: name for name in (NO_RACKS, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)}
@@ -65,13 +72,13 @@ _LEAVES = "leaves_on_close"
 _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
     "internal.task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
-    "acceptable.recovery.lag": ("acceptable_recovery_lag", _number),
-    "max.warmup.replicas": ("max_warmup_replicas", _number),
-    "num.standby.replicas": ("num_standby_replicas", _number),
-    "probing.rebalance.interval.ms": ("probing_rebalance_interval_ms", _number),
+    "acceptable.recovery.lag": ("acceptable_recovery_lag", _read_long),
+    "max.warmup.replicas": ("max_warmup_replicas", _read_int),
+    "num.standby.replicas": ("num_standby_replicas", _read_int),
+    "probing.rebalance.interval.ms": ("probing_rebalance_interval_ms", _read_long),
     "rack.aware.assignment.strategy": ("rack_aware_strategy", _STRATEGIES.__getitem__),
-    "rack.aware.assignment.traffic_cost": ("traffic_cost", _number),
-    "rack.aware.assignment.non_overlap_cost": ("non_overlap_cost", _number),
+    "rack.aware.assignment.traffic_cost": ("traffic_cost", _read_int),
+    "rack.aware.assignment.non_overlap_cost": ("non_overlap_cost", _read_int),
     "rack.aware.assignment.tags": ("rack_aware_tags", split_names),
     "internal.leave.group.on.close": (_LEAVES, {"true": True, "false": False}.__getitem__),
 }
@@ -96,9 +103,6 @@ def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
                 is_assignor = _SETTINGS.get(str(text).partition("=")[0], ("",))[0] == _ASSIGNOR
                 code = "unknown-assignor" if is_assignor else "bad-streams-config"
                 yield code, format_row("groups", group_id=facts.group_id, streams_config=text)
-        for text in row["standby_task_order"] or ():
-            if _read_task(text) is None:
-                yield "bad-streams-config", format_row("groups", group_id=facts.group_id, standby_task_order=text)
 
 
 def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
@@ -121,8 +125,9 @@ def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     seen = set[TopicPartition]()
     for row in rows["changelogs"]:
         partition = row["topic"], row["partition"]
-        if None in partition or row["partition"] < 0 or (row["end_offset"] or 0) < 0 or partition in seen:
-            yield "bad-changelog", describe("changelogs", row, "topic", "partition", "end_offset")
+        numbers = [row[name] or 0 for name in ("partition", "end_offset", *GROWTH)]
+        if None in partition or partition in seen or not all(0 <= number <= MAX_NUMBER for number in numbers):
+            yield "bad-changelog", describe("changelogs", row, "topic", "partition", "end_offset", *GROWTH)
         seen.add(partition)
     member_ids = {row["member_id"] for row in rows["members"]}
     for table in ("owned", "departed"):
@@ -135,9 +140,10 @@ def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
 
 
 def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    """Yields topics that are missing; all rows are valid."""
+    """Yields topics that are missing, and settings that don't fit the tasks; all rows are valid."""
     topics = {row["topic"]: row["partitions"] for row in facts.rows["topics"]}
     known: dict[str, set[int]] = {}
+    num_stateful: dict[int, float] = {}
     for row in facts.rows["changelogs"]:
         known.setdefault(row["topic"], set()).add(row["partition"])
     for row in facts.rows["subtopologies"]:
@@ -145,10 +151,21 @@ def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
         for topic in missing:
             yield "unknown-topic", format_row("subtopologies", subtopology=row["subtopology"], source_topic=topic)
         tasks = 0 if missing else max(topics[topic] for topic in row["source_topics"])
+        num_stateful[int(row["subtopology"])] = (inf if missing else tasks) if row["changelog_topics"] else 0
         for topic in row["changelog_topics"] or ():
             lacking = set(range(tasks)) - known.get(topic, set())
             if lacking and (topic in known or topic in topics):
                 yield "no-end-offsets", format_row("changelogs", topic=topic, partition=min(lacking))
+    for group in facts.rows["groups"]:
+        seen = set[TaskId | None]()
+        for text in group["standby_task_order"] or ():
+            task = _read_task(text)
+            if task is None or task in seen or task[1] >= num_stateful.get(task[0], 0):
+                yield "bad-streams-config", format_row("groups", group_id=facts.group_id, standby_task_order=text)
+            seen.add(task)
+        replicas = dict(map(_read_setting, group["streams_config"] or ())).get("num_standby_replicas", 0)
+        if MAX_STANDBYS < sum(num_stateful.values()) * min(replicas, len(facts.rows["members"])) < inf:
+            yield "too-many-tasks", format_row("groups", streams_config=f"num.standby.replicas={replicas}")
 
 
 def _is_uuid(text: str) -> bool:

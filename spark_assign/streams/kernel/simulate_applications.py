@@ -333,6 +333,9 @@ class SimulatedApplication(SimulatedClassicGroup):
 STEP, REBALANCE, REJECTED = "step", "rebalance", "rejected"
 """Kinds of result rows."""
 
+NO_EVENT = "none"
+"""Event of the only step, number 0, of an application to which nothing happens."""
+
 _EVENTS = (
     *("member-starts", "member-leaves", "member-crashes", "member-restarts", "rolling-restart", "slow-member"),
     "metadata-refresh",
@@ -476,10 +479,12 @@ def _read_event(row: dict[str, Any]) -> Event:
 def _step_rows(simulation: GroupSimulation) -> _Rows:
     group = simulation.group
     assert isinstance(group, SimulatedApplication)
-    ends = [*(step.before for step in group.steps[1:]), group.finish(simulation.end_ms)]
-    for number, (step, after) in enumerate(zip(group.steps, ends, strict=True), 1):
+    start = Costs(group.number - len(group.rebalances), 0, 0, 0.0, 0.0)
+    steps = group.steps or [Step(0, NO_EVENT, [], start)]
+    ends = [*(step.before for step in steps[1:]), group.finish(simulation.end_ms)]
+    for number, (step, after) in enumerate(zip(steps, ends, strict=True), 1 if group.steps else 0):
         difference = {name: getattr(after, name) - getattr(step.before, name) for name in after._fields}
         difference["restored_bytes"] = round(difference["restored_bytes"])
-        never = group.state.num_behind if number == len(group.steps) else 0
+        never = group.state.num_behind if step is steps[-1] else 0
         columns = {"step": number, "at_ms": step.at_ms, "event": step.event, "member_ids": step.member_ids}
         yield {"kind": STEP, **columns, **difference, "never_caught_up": never}

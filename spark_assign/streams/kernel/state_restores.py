@@ -237,11 +237,13 @@ class StateRestores:
         now, left = self.now, [key for key in keys if self._open[key].role == "active"]
         while left and now < until:
             each = self._rate / len(left)
-            took = min(min(self._open[key].missing for key in left) / each, until - now)
+            times = {key: self._open[key].missing / each for key in left}
+            took = min(*times.values(), until - now)
             now += took
             self.stopped_seconds += took * len(left)
             for key in left:
-                self._read(key, took * each, self._open[key].missing - took * each, now)
+                missing = self._open[key].missing - took * each if times[key] > took else 0.0
+                self._read(key, took * each, missing, now)
                 if key not in self._open:
                     self._running_since.setdefault(key[1], now)
             left = [key for key in left if key in self._open]
@@ -256,19 +258,19 @@ class StateRestores:
                 self._open[key].missing = self._end(key[1], now) - behind[key]
             growth = [self._growth_now(key[1], now) for key in left]
             each = self._speed_left(process, now) / len(left)
-            ends = [
-                self._open[key].missing / (each - grows)
+            times = {
+                key: self._open[key].missing / (each - grows) if each > grows else inf
                 for key, grows in zip(left, growth, strict=True)
-                if each > grows
-            ]
+            }
             starts = [self._running_since.get(key[1], 0.0) - now for key in left]
-            took = min([*ends, until - now, *(start for start in starts if start > 0)])
-            if took <= 0 or took == inf:
+            took = min(*times.values(), until - now, *(start for start in starts if start > 0))
+            if not 0 < took < inf:
                 return
             now += took
             for key in left:
                 behind[key] += took * each
-                self._read(key, took * each, self._end(key[1], now) - behind[key], now)
+                missing = self._end(key[1], now) - behind[key] if times[key] > took else 0.0
+                self._read(key, took * each, missing, now)
             left = [key for key in left if key in self._open]
 
     def _read(self, key: _Copy, size: float, missing: float, now: float) -> None:
@@ -300,7 +302,8 @@ class StateRestores:
         return self._sizes[task] + growth * self._seconds(task, now) if growth else self._sizes[task]
 
     def _is_whole(self, task: TaskId, missing: float, now: float) -> bool:
-        return missing <= _ROUNDING * self._end(task, now)
+        # In this order, the maximum of 0 and what isn't a number is 0, so that no loop waits for the latter.
+        return missing <= max(0.0, _ROUNDING * self._end(task, now))
 
     def _by_process(self, keys: Iterable[_Copy]) -> dict[str, list[_Copy]]:
         result: dict[str, list[_Copy]] = {}

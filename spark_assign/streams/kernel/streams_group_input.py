@@ -37,7 +37,7 @@ _OWNED = InputTable(("member_id", "topic", "first", "step", "count"))
 _CONFIG = "streams_config", "leader_process_id", "standby_task_order", "leader_version"
 _TOPOLOGY = "partitions", "stateful", "source_topics", "changelog_topics"
 _PROCESS = "process_id", "position", "rack_id", "client_tags", "error_code", "group_instance_id"
-_GROWTH = "bytes", "in_bytes_per_second", "in_messages_per_second"
+GROWTH = "bytes", "in_bytes_per_second", "in_messages_per_second"
 TABLES = {
     "groups": InputTable((), ("group_type", "standby_replicas", *_CONFIG), "duplicate-group"),
     "subtopologies": InputTable(("subtopology",), _TOPOLOGY, "duplicate-subtopology"),
@@ -48,7 +48,7 @@ TABLES = {
     "departed": _OWNED,
     "topics": InputTable(("topic",), ("partitions",)),
     "racks": InputTable(("topic", "partition"), ("racks",)),
-    "changelogs": InputTable(("topic", "partition"), ("end_offset", *_GROWTH)),
+    "changelogs": InputTable(("topic", "partition"), ("end_offset", *GROWTH)),
     "events": simulation_input.TABLES["events"],
     "group_times": InputTable(GROUP_TIMES),
     "member_settings": InputTable(("member_id", "group_instance_id")),
@@ -99,6 +99,9 @@ MAX_TASKS = 200_000
 MAX_STANDBYS = 1_000_000
 """Maximum number of standbys of a group: tasks with state, times replicas or members, whatever is fewer."""
 
+MAX_NUMBER = 2**63
+"""Largest size, and largest rate per second, of a changelog."""
+
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
@@ -118,9 +121,10 @@ REMEDIES = {
     "duplicate-task": "Keep one row per member and task",
     "bad-owned": "Ownership must have the topic and partitions of 0 or more",
     "bad-process-id": "The process of a member must be a UUID, or null for a process of its own",
-    "bad-streams-config": "Give NAME=VALUE with a name and value of Kafka Streams",
+    "bad-streams-config": "Give NAME=VALUE with a name and value of Kafka Streams, and in standby_task_order "
+    "tasks with state, each once",
     "unknown-assignor": "Give high-availability, sticky, legacy-sticky, or Kafka's class of one of them",
-    "bad-changelog": "Keep one row per topic and partition; both, and the end offset, must be 0 or more",
+    "bad-changelog": "Keep one row per topic and partition; all numbers, rates too, must be from 0 to 2^63",
     "unknown-topic": "Members get INCOMPLETE_SOURCE_TOPIC_METADATA and no tasks. Add the topic to topics",
     "no-end-offsets": "Add the end offset of each partition that has a task to changelogs; null if it can't be read",
     "shutdown-requested": "Members get SHUTDOWN_REQUESTED and no tasks. Remove the member's error_code",
