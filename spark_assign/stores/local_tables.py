@@ -267,10 +267,13 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         for part in [parts] if isinstance(parts, pa.Array) else parts:
             yield from _long_lengths(part)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        is_packed = pa.types.is_dictionary(column.type)
-        lengths = pc.binary_length(column.dictionary if is_packed else column)
-        if _longest([lengths]) > _LONG_TEXT_BYTES:
-            yield lengths.take(column.indices) if is_packed else lengths
+        texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if len(texts):  # `binary_length` takes longer, and only long texts need it
+            width = np.int64 if pa.types.is_large_string(kind) else np.int32
+            ends = np.frombuffer(texts.buffers()[1], width)[texts.offset : texts.offset + len(texts) + 1]
+            if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
+                lengths = pc.binary_length(texts)
+                yield lengths if texts is column else lengths.take(column.indices)
 
 
 def _longest(lengths: Iterable[pa.Array]) -> int:
@@ -522,6 +525,9 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
             batch.validate(full=True)
             if check is not None:
                 check.add(batch)
+            if not any(pa.types.is_nested(each) or pa.types.is_dictionary(each) for each in batch.schema.types):
+                yield batch  # the size of a batch is all that bounds plain columns
+                continue
             ends = np.cumsum(sum(map(_row_bytes, batch.columns), np.zeros(len(batch), np.int64)))
             if np.diff(ends, prepend=0).max(initial=0) > MAX_EXPANDED_BYTES:
                 raise ValueError(f"a row has more than {MAX_EXPANDED_BYTES:,} bytes")
