@@ -56,7 +56,9 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
 def spark_type(kind: pa.DataType) -> DataType | None:
     """Returns the type of Spark, or None if it has none."""
     try:
-        return arrow_types.from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        found = arrow_types.from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        to_arrow_type(found)  # not a decimal of more than 38 digits
+        return found
     except Exception:  # an unsupported type, whose exception differs between versions of PySpark
         return None
 

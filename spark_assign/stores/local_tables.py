@@ -7,11 +7,13 @@ temporary Parquet file.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import os
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -48,6 +50,7 @@ from spark_assign.stores.locations import (
     shortened,
 )
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
+from spark_assign.tables.schema_fields import is_name
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
@@ -55,6 +58,10 @@ _MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
 _MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 << 20
 """Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
+_MAX_NAME_BYTES = 32_767
+"""Maximum size of a name: Kafka writes its size in two bytes."""
+_LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 64 << 20
+"""Size from which a text is long, and the maximum size of all long texts of a table."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -197,12 +204,81 @@ def _rows(
     faults: FileFaults,
 ) -> Iterator[pa.Table]:
     """Yields the rows of all files with all columns."""
+    number = next(_tables)
     for file, read in readers:
         if faults.is_full(table):
             return
+        check = _TextCheck(number, file.path)
         with _reported(table, file.path, faults):
             for rows in read():
+                for batch in rows.to_batches():
+                    check.add(batch)
                 yield _with_all_columns(table, file, rows, schema, faults)
+
+
+_tables = itertools.count()
+_long_texts: defaultdict[int, dict[str, int]] = defaultdict(dict)
+"""Size of the long texts of each file that has any, by number of its table. Tasks of the engine share them."""
+
+
+@dataclass
+class _TextCheck:
+    """Checks the texts of a file while it is read: their sizes, before dictionaries are expanded."""
+
+    table: int
+    """The number of the table, of `_tables`."""
+    path: str
+    num_rows: int = 0
+    size: int = 0
+    """Number of rows, and size of their long texts."""
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Checks the next rows.
+
+        Raises:
+            UnreadableFileError: a name is too long, or all long texts of the table are.
+        """
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            long = [lengths.filter(pc.greater(lengths, _LONG_TEXT_BYTES)) for lengths in _long_lengths(column)]
+            if is_name(name) and _longest(long) > _MAX_NAME_BYTES:
+                before = bisect.bisect_left(
+                    range(len(rows)), _MAX_NAME_BYTES + 1, key=lambda row: _longest(_long_lengths(column[: row + 1]))
+                )
+                size = _longest(_long_lengths(column[before : before + 1]))
+                problem = f"{name} of row {self.num_rows + before + 1:,} has {size:,} bytes"
+                remedy = f"A name has at most {_MAX_NAME_BYTES:,}: shorten it, or remove the row"
+                raise UnreadableFileError(problem, remedy)
+            if added := sum(pc.sum(lengths).as_py() or 0 for lengths in long):
+                self.size += added
+                files = _long_texts[self.table]
+                files[self.path] = self.size
+                if sum(list(files.values())) > _MAX_LONG_TEXT_BYTES:
+                    problem = f"texts of more than {_LONG_TEXT_BYTES:,} bytes have more than {_MAX_LONG_TEXT_BYTES:,}"
+                    where = f"in all files of the table, at {name} near row {self.num_rows + 1:,}"
+                    raise UnreadableFileError(f"{problem} {where}", "Shorten them, or remove the rows")
+        self.num_rows += len(rows)
+
+
+def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
+    """Yields the sizes of the texts in a column, or in each part of a nested one, if it can have long ones."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_nested(kind):
+        parts = column.flatten()
+        for part in [parts] if isinstance(parts, pa.Array) else parts:
+            yield from _long_lengths(part)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if len(texts):  # `binary_length` takes longer, and only long texts need it
+            width = np.int64 if pa.types.is_large_string(kind) else np.int32
+            ends = np.frombuffer(texts.buffers()[1], width)[texts.offset : texts.offset + len(texts) + 1]
+            if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
+                lengths = pc.binary_length(texts)
+                yield lengths if texts is column else lengths.take(column.indices)
+
+
+def _longest(lengths: Iterable[pa.Array]) -> int:
+    """Returns the largest of sizes, or 0."""
+    return max((pc.max(each).as_py() or 0 for each in lengths), default=0)
 
 
 def _with_all_columns(table: str, file: LocalFile, rows: pa.Table, schema: StructType, faults: FileFaults) -> pa.Table:
@@ -294,7 +370,8 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
         columns |= {name: StringType() for file in files for name in file.partition}
         if faults.has(table):
             return None
-        return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
+        schema = StructType([StructField(name, each) for name, each in columns.items()])
+        return _read_files(spark, files, schema, next(_tables))
     if len(paths_by_columns) <= 1:
         return spark.read.parquet(*(location_for(spark, f"file://{path}") for path in sources))
     if any(file.partition for file in files):
@@ -356,15 +433,23 @@ def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFr
     return _read_files(spark, list_files([str(folder)]), plain_schema(schema))
 
 
-def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructType) -> DataFrame:
+def _read_files(
+    spark: SparkSession, files: Sequence[LocalFile], schema: StructType, number: int | None = None
+) -> DataFrame:
     """Reads Parquet files by pyarrow. The embedded engine itself would read no rows of a file that is gone.
 
     Small files are read at once, others (and small ones with values that become large) when the table is computed.
+
+    Args:
+        spark: a session of the embedded engine.
+        files: the files.
+        schema: the columns to read.
+        number: the number of the table, of `_tables`, whose texts are checked; None if a run has stored it.
     """
     arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
         read_at_once, num_bytes = [arrow_schema.empty_table()], 0
-        for piece in (piece for file in files for piece in parquet_pieces(file, arrow_schema)):
+        for piece in (piece for file in files for piece in parquet_pieces(file, arrow_schema, number)):
             read_at_once.append(piece)
             if (num_bytes := num_bytes + piece.nbytes) > MAX_EXPANDED_BYTES:
                 break
@@ -373,22 +458,23 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch["number"].to_pylist():
-                for piece in parquet_pieces(files[number], arrow_schema):
+            for index in batch["number"].to_pylist():
+                for piece in parquet_pieces(files[index], arrow_schema, number):
                     yield from piece.to_batches()
 
     numbers = dataframe_of(spark, pa.table({"number": pa.array(range(len(files)), pa.int64())}), _NUMBERS)
     return numbers.repartition(min(len(files), _MAX_TASKS), "number").mapInArrow(read, schema)
 
 
-def parquet_pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
+def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks.
 
     Raises:
-        SourceError: its content is damaged.
+        SourceError: its content is damaged, or a text is too long (`number`: see `_read_files`).
     """
+    check = None if number is None else _TextCheck(number, file.path)
     try:
-        for batch in batches(file.path, schema.names):
+        for batch in batches(file.path, schema.names, check):
             names = batch.schema.names
             columns = []
             for each in schema:
@@ -401,12 +487,14 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
             yield pa.table(columns, schema=schema)
     except FileNotFoundError:
         raise
+    except UnreadableFileError as error:
+        raise SourceError(f"file://{file.path} cannot be read: {error.problem}. {error.remedy}") from error
     except (OSError, pa.ArrowException, ValueError, KeyError) as error:  # KeyError: two columns of one name
         problem = f"file://{file.path} cannot be read: {shortened(problem_of(error), 300)}"
         raise SourceError(f"{problem}. Write or copy it again") from error
 
 
-def batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a Parquet file, with those of the columns that it has.
 
     A batch has about `_MAX_BATCH_BYTES` at most, also once its texts aren't in dictionaries any more: a few kilobytes
@@ -414,6 +502,7 @@ def batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
     Raises:
         ValueError: a row is too large, or text isn't UTF-8.
+        UnreadableFileError: see `_TextCheck.add`.
     """
     metadata = parquet.read_metadata(path)
     leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
@@ -424,12 +513,21 @@ def batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     names = [name for name in columns if name in plain.schema_arrow.names]
     for number in range(plain.num_row_groups):  # each has dictionaries of its own
         group = metadata.row_group(number)
-        most = _MAX_BATCH_BYTES // (1 + width + group.total_byte_size // max(1, group.num_rows))
+        items = sum(group.column(index).num_values for index in range(group.num_columns))  # nulls of lists, too
+        mean = max(8 * items, group.total_byte_size) // max(1, group.num_rows)
+        if mean > MAX_EXPANDED_BYTES:
+            raise ValueError(f"a row has more than {MAX_EXPANDED_BYTES:,} bytes")
+        most = _MAX_BATCH_BYTES // (1 + width + mean)
         size = max(1, min(_MAX_BATCH_ROWS, most))
         read = {"batch_size": size, "row_groups": [number], "columns": names}
-        is_short = is_flat and size < group.num_rows and size * _longest(packed, read) <= _MAX_BATCH_BYTES
+        is_short = is_flat and size < group.num_rows and size * _longest_packed(packed, read) <= _MAX_BATCH_BYTES
         for batch in (plain if is_short else packed).iter_batches(**read):
             batch.validate(full=True)
+            if check is not None:
+                check.add(batch)
+            if not any(pa.types.is_nested(each) or pa.types.is_dictionary(each) for each in batch.schema.types):
+                yield batch  # the size of a batch is all that bounds plain columns
+                continue
             ends = np.cumsum(sum(map(_row_bytes, batch.columns), np.zeros(len(batch), np.int64)))
             if np.diff(ends, prepend=0).max(initial=0) > MAX_EXPANDED_BYTES:
                 raise ValueError(f"a row has more than {MAX_EXPANDED_BYTES:,} bytes")
@@ -438,7 +536,7 @@ def batches(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 yield batch.take(pa.array(range(start, end))) if len(cuts) else batch
 
 
-def _longest(packed: parquet.ParquetFile, read: Mapping[str, Any]) -> int:
+def _longest_packed(packed: parquet.ParquetFile, read: Mapping[str, Any]) -> int:
     """Returns the sum of the longest texts in the dictionaries of a row group, which the first batch has."""
     columns = next(packed.iter_batches(**read)).columns
     texts = [column.dictionary for column in columns if pa.types.is_dictionary(column.type)]

@@ -49,9 +49,10 @@ def exact_column(name: str) -> Column:
 def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
 
-    Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast; a
-    value out of range becomes null, which the value checks report. A missing nullable column is added as null, except
-    for columns with `ONLY_IF_GIVEN`.
+    Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast. A
+    value out of range becomes null in a column without nulls, which the value checks report; in another column and in
+    a list, it fails the query (`tables.errors.find_row_fault`). A missing nullable column is added as null, except for
+    columns with `ONLY_IF_GIVEN`.
 
     Args:
         table: name of the table in messages.
@@ -77,7 +78,7 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         elif have == field.dataType:
             columns.append(F.col(field.name))
         else:
-            columns.append(F.col(field.name).try_cast(field.dataType).alias(field.name))
+            columns.append(_cast(table, field, have, [name for name in _keys(schema) if name in present]))
     if faults:
         return df, faults
     known = {field.name for field in schema.fields}
@@ -120,14 +121,37 @@ def not_null(table: str, field: T.StructField, keys: Sequence[str]) -> Column:
     column = F.col(field.name)
     if field.nullable:
         return column
-    values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in keys)
-    row = F.format_string(", ".join(f"{name}=%s" for name in keys), *values)
-    start = f"faulty row of {table}.{field.name}: null or out of range: "
-    message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
     is_bad = column.isNull()
     if isinstance(field.dataType, T.ArrayType):
         is_bad |= F.size(F.array_compact(column)) < F.size(column)
+    return _unless(is_bad, table, field, "null or out of range", keys, column)
+
+
+def _unless(
+    is_bad: Column, table: str, field: T.StructField, problem: str, keys: Sequence[str], column: Column
+) -> Column:
+    """Returns a column that fails the query in a bad row."""
+    values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in keys)
+    row = F.format_string(", ".join(f"{name}=%s" for name in keys), *values)
+    start = f"faulty row of {table}.{field.name}: {problem}: "
+    message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
     return F.when(is_bad, F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
+
+
+def _cast(table: str, field: T.StructField, have: T.DataType, keys: Sequence[str]) -> Column:
+    """Returns a column of one type as that of its field, which `_fits`; see `check_schema` for values out of range."""
+    column = F.col(field.name)
+    cast = column.try_cast(field.dataType)
+    is_plain = isinstance(field.dataType, T.DoubleType) or not (field.nullable or isinstance(have, T.ArrayType))
+    if is_plain or "bigint" not in have.simpleString():
+        return cast.alias(field.name)
+    is_bad = ~cast.cast(have).eqNullSafe(column)
+    return _unless(is_bad, table, field, "out of range", [*keys, field.name], cast)
+
+
+def _keys(schema: T.StructType) -> list[str]:
+    """Returns the columns that say in a message which row it is."""
+    return [field.name for field in schema if not field.nullable and not isinstance(field.dataType, T.ArrayType)]
 
 
 def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
@@ -136,7 +160,7 @@ def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     checked, faults = check_schema(name, table, schema)
     if faults:
         raise FleetError(faults)
-    keys = [field.name for field in schema if not field.nullable and not isinstance(field.dataType, T.ArrayType)]
+    keys = _keys(schema)
     absent = [field for field in schema if field.metadata == ONLY_IF_GIVEN and field.name not in table.columns]
     checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))

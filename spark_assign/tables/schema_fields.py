@@ -46,6 +46,19 @@ def schema(*texts: str) -> T.StructType:
     return T.StructType(columns(*texts))
 
 
+_NAMES = {"cluster", "connector", "id", "ids", "subtopology", "topic", "topics"}
+
+
+def is_name(column: str) -> bool:
+    """Checks whether a text column has names: of Kafka, which writes at most 32,767 bytes of them, or of a cluster.
+
+    Examples:
+        >>> [is_name(each) for each in ("cluster", "member_ids", "source_topics", "error", "topic_regex")]
+        [True, True, True, False, False]
+    """
+    return column.rpartition("_")[2] in _NAMES
+
+
 def nullable(**fields: T.DataType) -> list[T.StructField]:
     """Returns nullable fields, by name."""
     return [T.StructField(name, kind, nullable=True) for name, kind in fields.items()]

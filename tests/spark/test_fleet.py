@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.groups import facts
 from spark_assign.spark.dataframes import compress, expand
 from spark_assign.stores.run_store import read_run
+from spark_assign.tables.errors import find_row_fault
+from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.schema_fields import columns
+from tests.cases import cases
+from tests.frames import dataframe
 from tests.spark.fleets import fleet, kept, mixed, rows_of, table, tuples, with_lists
 
 pytestmark = pytest.mark.spark
@@ -54,6 +60,25 @@ def test_nullable_columns_may_be_left_out_and_others_are_carried(spark: SparkSes
     planned = plan(Fleet(topics, members, table(spark, "subscriptions", rows["subscriptions"])), "range")
     assert tuples(planned.assignments, "member_id", "partition") == [("m", 0), ("m", 1)]
     assert "x" in planned.fleet.members.columns
+
+
+@cases(
+    "name kind value",
+    ("generation_id", "bigint", 2**32 + 5),
+    ("user_data_generation_id", "bigint", -(2**31) - 1),
+    ("positions", "array<bigint>", [1, None, 2**40]),
+)
+def test_a_number_out_of_range_is_not_null(spark: SparkSession, name: str, kind: str, value: object) -> None:
+    """In a nullable column and in a list, where no value check would miss it; others are cast."""
+    schema = columns("member_id string", f"{name} {'array<int>' if 'array' in kind else 'int'}?")
+    rows = dataframe(spark, f"member_id string, {name} {kind}", [("a", None), ("b", [2, 1] if "array" in kind else 7)])
+    checked, faults = check_schema("members", rows, StructType(schema))
+    assert (faults, tuples(checked)) == ([], [("a", None), ("b", [2, 1] if "array" in kind else 7)])
+    bad = dataframe(spark, f"member_id string, {name} {kind}", [("a", value)])
+    with pytest.raises(Exception, match="out of range") as error:
+        check_schema("members", bad, StructType(schema))[0].collect()
+    start = f"members.{name}: out of range: member_id=a, {name}="
+    assert start in str(find_row_fault(error.value))
 
 
 def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:

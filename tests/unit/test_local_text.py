@@ -10,6 +10,7 @@ import json
 import os
 import random
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -372,6 +373,81 @@ def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, m
     monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", 9_999)
     with pytest.raises(SourceError, match=r"t\.parquet cannot be read: a row has more than 9,999 bytes"):
         list(local_tables.parquet_pieces(file, rows.schema))
+
+
+def _dictionary(text: str, rows: int = 10) -> pa.Array:
+    """Returns a column with one text in every row, of which a Parquet file has one."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+
+
+NAME_FAULT = r"{} of row {} has 32,768 bytes. A name has at most 32,767: shorten it, or remove the row"
+LONG_FAULT = (
+    r"texts of more than 1,000 bytes have more than 9,999 in all files of the table, at \w+ near row 1\. Shorten"
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"member_id": ["a" * 32_767, "é" * 16_384]}, NAME_FAULT.format("member_id", 2)),
+        ({"topics": [None, [], ["a", None], ["a", "x" * 32_768]]}, NAME_FAULT.format("topics", 4)),
+        ({"topic": _dictionary("x" * 32_768)}, NAME_FAULT.format("topic", 1)),
+        ({"error": _dictionary("x" * 1_001)}, LONG_FAULT),
+        ({"states": [[{"connector": "x" * 1_001}] * 10]}, LONG_FAULT),
+        ({"error": _dictionary("x" * 1_000, 50), "member_id": ["y" * 9_999] + [None] * 49}, None),
+        ({"value": [b"x" * 40_000]}, None),
+    ],
+)
+def test_texts_that_are_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: dict[str, Any], fault: str | None
+) -> None:
+    """Names of more than 32,767 bytes, also in dictionaries, and long texts of all files of a table together."""
+    monkeypatch.setattr(local_tables, "_MAX_LONG_TEXT_BYTES", 9_999)
+    number, rows, file = (
+        next(local_tables._tables),
+        pa.table(columns),
+        local_tables.LocalFile(str(tmp_path / "t.parquet")),
+    )
+    parquet.write_table(rows, file.path)
+    assert sum(map(len, local_tables.parquet_pieces(file, rows.schema))) == len(rows)  # a run has stored it
+    if fault is None:
+        assert sum(map(len, local_tables.parquet_pieces(file, rows.schema, number))) == len(rows)
+    else:
+        with pytest.raises(SourceError, match=rf"t\.parquet cannot be read: {fault}"):
+            list(local_tables.parquet_pieces(file, rows.schema, number))
+
+
+@cases("file text", ("t.csv.gz", "member_id,error\n{0},{1}\n"), ("t.json.gz", '{{"member_id":"{0}","error":"{1}"}}\n'))
+def test_long_texts_in_csv_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str) -> None:
+    """The same, with table, file, column, and row; the long texts of two files count together."""
+    monkeypatch.setattr(local_tables, "_MAX_LONG_TEXT_BYTES", 9_999)
+    schema = StructType([StructField("member_id", StringType()), StructField("error", StringType())])
+    files = [str(tmp_path / f"{number}.{file}") for number in (1, 2)]
+    for values, fault in (
+        (("x" * 32_768, ""), rf"u: \S+1\.{file} cannot be read: {NAME_FAULT.format('member_id', 1)}"),
+        (("x", "y" * 5_000), rf"u: \S+2\.{file} cannot be read: {LONG_FAULT}"),
+    ):
+        for path in files:
+            Path(path).write_bytes(gzip.compress(text.format(*values).encode()))
+        faults = FileFaults()
+        local_tables.read_text(Mock(), "u", schema, file.split(".")[1], files, faults)
+        with pytest.raises(SourceError, match=fault):
+            faults.verify()
+
+
+def test_long_lists_of_nulls_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a kilobyte can have millions of them: what its footer counts bounds a batch, and a row."""
+    path, check = str(tmp_path / "t.parquet"), Mock()
+    parquet.write_table(pa.table({"replicas": pa.array([[None] * 10_000] * 20, pa.list_(pa.int32()))}), path)
+    assert Path(path).stat().st_size < 2_000
+    monkeypatch.setattr(local_tables, "_MAX_BATCH_BYTES", 200_000)
+    assert sum(map(len, local_tables.batches(path, ["replicas"], check))) == 20
+    assert max(len(each.args[0]) for each in check.add.call_args_list) == 2
+    check.reset_mock()
+    monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", 79_999)
+    with pytest.raises(ValueError, match="a row has more than 79,999 bytes"):
+        list(local_tables.batches(path, ["replicas"], check))
+    check.add.assert_not_called()
 
 
 def test_two_columns_of_one_name(tmp_path: Path) -> None:
