@@ -210,6 +210,10 @@ def test_racks(tmp_path: Path) -> None:
     ("the JSON of kafka-log-dirs", '"E"', '"\\ud800"'),
     ("the JSON of kafka-log-dirs", "orders-1", "\\ud800-1"),
     (r"a number", "orders-1", "orders-x"),
+    ("the JSON of kafka-log-dirs", "orders-1", "or\\u001b[mders-1"),
+    ("the JSON of kafka-log-dirs", '"size":7', '"size":-7'),
+    ("the JSON of kafka-log-dirs", ":true", ':"no"'),
+    ("the JSON of kafka-log-dirs", '"/e"', '"/d"'),
 )
 def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: str) -> None:
     """The JSON of kafka-log-dirs.sh: directories and logs, or an error with the line."""
@@ -221,7 +225,7 @@ def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: s
         with pytest.raises(SourceError, match=f"line 1: expected {found}"):
             describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
         return
-    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
+    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]] * 2)
     assert _rows(read, "log_dirs", "broker_id", "log_dir", "error", "total_bytes") == [
         (2, "/d", None, None),
         (2, "/e", "E", None),

@@ -356,8 +356,8 @@ class _Found:
         self.labels: dict[str, list[str]] = {}
         self.racks: dict[int, str | None] = {}
         self.offline_log_dirs: dict[int, int] = {}
-        self.log_dirs: list[dict[str, Any]] = []
-        self.logs: list[dict[str, Any]] = []
+        self.log_dirs: dict[int, dict[Any, dict[str, Any]]] = {}
+        self.logs: dict[int, dict[Any, dict[str, Any]]] = {}
         self.groups: dict[str, _Group] = defaultdict(_Group)
         self.layout: _Layout | None = None
         self.num_tables = 0
@@ -444,6 +444,7 @@ class _Found:
                 for each in json.loads(text)["brokers"]:
                     broker_id, folders = _int(line, str(each["broker"])), each["logDirs"]
                     self.offline_log_dirs[broker_id] = sum(folder["error"] is not None for folder in folders)
+                    self.log_dirs[broker_id], self.logs[broker_id] = {}, {}  # those of an earlier file are older
                     for folder in folders:
                         self._add_log_dir(line, broker_id, folder)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -456,16 +457,21 @@ class _Found:
     def _add_log_dir(self, line: Line, broker: int, folder: Mapping[str, Any]) -> None:
         """Adds a log directory and its logs. Raises ValueError, KeyError, TypeError, or SourceError for other JSON."""
         key, error = {"broker_id": broker, "log_dir": folder["logDir"]}, folder["error"]
-        self.log_dirs.append({**key, "error": error})
         if not all(isinstance(value, str) for value in (key["log_dir"], error or "")):
             raise TypeError("the path of a log directory or its error isn't a text")
         f"{key['log_dir']}{error}".encode()  # ValueError: half of a surrogate pair
+        if self.log_dirs[broker].setdefault(key["log_dir"], row := {**key, "error": error}) is not row:
+            raise ValueError("a log directory is listed twice")
         for each in folder["partitions"]:
             topic, _, partition = str(each["partition"]).rpartition("-")
-            topic.encode()
             size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
-            log = {"topic": topic, "partition": _int(line, partition), "is_future": bool(each["isFuture"])}
-            self.logs.append({**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None})
+            log = {"topic": topic, "partition": _int(line, partition), "is_future": each["isFuture"]}
+            at = topic, log["partition"], key["log_dir"]
+            if not _FORMS["TOPIC"][1].fullmatch(topic) or (size or 0) < 0 or type(log["is_future"]) is not bool:
+                raise ValueError("not a log")
+            if at in self.logs[broker]:
+                raise ValueError("a log is listed twice")
+            self.logs[broker][at] = {**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None}
 
     def group_line(self, line: Line) -> None:
         """Reads a header, a message about a group, or a line of the table of the last header."""
@@ -522,7 +528,7 @@ class _Found:
             offline = self.offline_log_dirs.get(broker)
             rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker), offline_log_dirs=offline)
         for table, listed in (("log_dirs", self.log_dirs), ("log_dir_replicas", self.logs)):
-            for row in listed:
+            for row in itertools.chain.from_iterable(of_broker.values() for of_broker in listed.values()):
                 rows.add(table, **row)
         for group_id, group in sorted(self.groups.items()):
             _add_group(rows, group_id, group, partitions)
