@@ -330,7 +330,7 @@ def _connect_snapshot(options: Options) -> Snapshot:
         settings = client_settings.settings(client_properties.read_location(options.command_config))
         with ClusterConnection(options.bootstrap_server, settings) as connection:
             groups = connect_group.read(connection, _progress(options))
-    return connect.snapshot(
+    snapshot = connect.snapshot(
         targets,
         http=http,
         groups=groups,
@@ -338,6 +338,9 @@ def _connect_snapshot(options: Options) -> Snapshot:
         max_delay_ms=Connect(**given_parameters(options, Connect)).connect_max_delay_ms,
         progress=_progress(options),
     )
+    for text in snapshot.source.get("same_clusters", ()):
+        log.warning("%s", visible(text))
+    return snapshot
 
 
 if __name__ == "__main__":

@@ -342,7 +342,7 @@ def _list_groups(fleet: Fleet, offsets: DataFrame | None) -> DataFrame:
 def _one_group(groups: DataFrame, name: str) -> Mapping[str, Any]:
     """Returns the row of a group by its ID or CLUSTER/GROUP, each as Kafka or as an answer has it."""
     given = {name}
-    with contextlib.suppress(UnicodeError):  # also half of a surrogate pair, which no name has
+    with contextlib.suppress(UnicodeError):  # also half of a surrogate pair as a code
         given.add(name.encode("ascii", "backslashreplace").decode("unicode_escape").encode().decode())
     is_named = F.lit(False)
     for each in sorted(given):
@@ -423,6 +423,9 @@ def _tool(question: Callable[..., Any], lock: threading.Lock) -> Callable[..., A
 
     @wraps(question)
     def tool(**arguments: Any) -> Any:
+        for name, value in arguments.items():
+            if isinstance(value, str):  # half of a surrogate pair, by HTTP, which no name has
+                arguments[name] = value.encode("utf-8", "backslashreplace").decode()
         try:
             with lock:
                 return question(**arguments)

@@ -6,11 +6,14 @@ between the two, the next run sends the same message again. A message is a JSON 
     {"version": 1, "job": "check", "run_id": "20261127", "text": "1 alert began, …", "begun": [{…}], "ended": [{…}]}
 
 `text` is what Slack, Mattermost, and Teams show. `begun` and `ended` have cluster, group_id, alert, detail, and since,
-of the alerts that fit in `MAX_BYTES` each: receivers refuse a message that is too large.
+of the alerts that fit in `MAX_BYTES` each: receivers refuse a message that is too large. In the file, long names are
+cut, with a hash of the whole ones as `key`, so that no name makes the file too large to be read. Alerts that don't fit
+in it are sent again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import urllib.error
@@ -25,18 +28,19 @@ from spark_assign.cli.job import Outcome, write_text
 from spark_assign.cli.options import location_option
 from spark_assign.report.formatting import Rows
 from spark_assign.sources.time_limit import within
-from spark_assign.stores.locations import file_system, is_special, split_url
+from spark_assign.stores.locations import file_system, is_special, shortened, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
 
 VERSION = 1
 """Version of the message and of the file. New keys don't change it."""
-TIMEOUT_SECONDS, _MAX_STATE_BYTES = 30, 64 << 20
+TIMEOUT_SECONDS, _MAX_STATE_BYTES, _MAX_NAME = 30, 64 << 20, 250
 MAX_LINES = 20
 """Maximum number of alerts that the text lists."""
 MAX_BYTES = 1 << 20
 """Maximum size of the alerts that begin, and of those that end, in a message, in bytes."""
 
+_NAMES = ("cluster", "group_id", "alert")
 Alert = Mapping[str, Any]
 
 
@@ -77,11 +81,20 @@ def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: 
     if begun or ended:
         _post(url, {"version": VERSION, "job": outcome.job, "run_id": outcome.run_id, **_message(begun, ended)})
     kept = {key: row for key, row in sent.items() if key in found or not is_complete}
-    write_text(json.dumps({"version": VERSION, "alerts": list((found | kept).values())}, indent=2) + "\n", file)
+    stored = _fitting(
+        [_short(key, row) for key, row in (found | kept).items()], _MAX_STATE_BYTES // 2
+    )  # for the indent
+    write_text(json.dumps({"version": VERSION, "alerts": [*stored]}, indent=2) + "\n", file)
 
 
-def _key(alert: Alert) -> tuple[str, ...]:
-    return tuple(str(alert[name]) for name in ("cluster", "group_id", "alert"))
+def _key(alert: Alert) -> str:
+    return hashlib.sha256(json.dumps([str(alert[name]) for name in _NAMES]).encode()).hexdigest()
+
+
+def _short(key: str, alert: Alert) -> Alert:
+    """Returns an alert with names of bounded length, and with its key if they don't give it."""
+    short = {name: shortened(value, _MAX_NAME) if isinstance(value, str) else value for name, value in alert.items()}
+    return short if _key(short) == key else {**short, "key": key}
 
 
 def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
@@ -89,14 +102,14 @@ def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
     changed = [*(("began", row) for row in begun), *(("ended", row) for row in ended)]
     for change, row in changed[:MAX_LINES]:
         detail = f": {row['detail']}" if change == "began" and row["detail"] else ""
-        lines.append(chat_text(f"{change}: {row['alert']}, {'/'.join(filter(None, _key(row)[:2]))}{detail}"))
+        group = "/".join(str(row[name]) for name in _NAMES[:2] if str(row[name]))
+        lines.append(chat_text(f"{change}: {row['alert']}, {group}{detail}"))
     lines += [f"… and {len(changed) - MAX_LINES:,} more"] if len(changed) > MAX_LINES else []
     return {"text": "Alerts: " + "\n".join(lines), "begun": [*_fitting(begun)], "ended": [*_fitting(ended)]}
 
 
-def _fitting(alerts: Sequence[Alert]) -> Iterator[Alert]:
-    """Yields the alerts that fit in `MAX_BYTES` together, without those for which no room is left."""
-    left = MAX_BYTES
+def _fitting(alerts: Sequence[Alert], left: int = MAX_BYTES) -> Iterator[Alert]:
+    """Yields the alerts that fit in a number of bytes together, without those for which no room is left."""
     for alert in alerts:
         size = len(json.dumps(alert))
         if size <= left:
@@ -104,7 +117,7 @@ def _fitting(alerts: Sequence[Alert]) -> Iterator[Alert]:
             yield alert
 
 
-def _read(file: str) -> dict[tuple[str, ...], Alert]:
+def _read(file: str) -> dict[str, Alert]:
     try:
         system, path = file_system(file)
         if system.type_name == "local" and is_special(path):  # a pipe would be read forever
@@ -113,7 +126,8 @@ def _read(file: str) -> dict[tuple[str, ...], Alert]:
             content = json.loads(stream.read(_MAX_STATE_BYTES))
         if content["version"] != VERSION:
             raise KeyError("version")
-        return {_key(row): row for row in content["alerts"]}
+        found = [(_key(row), dict(row)) for row in content["alerts"]]
+        return {str(row.pop("key", key)): row for key, row in found}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -25,6 +26,7 @@ from mcp.types import CallToolResult
 
 from jobs import mcp
 from spark_assign.cli.mcp_answers import NAMES_ARE
+from spark_assign.cli.mcp_questions import _tool
 from tests.cases import cases
 from tests.e2e.conftest import ROOT
 
@@ -194,6 +196,11 @@ def test_http_answers_no_web_page(port: int, header: str, value: str, status: in
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=30)
     assert refused.value.code == status
+
+
+def test_half_a_surrogate_pair() -> None:
+    """By HTTP, a name can have one. The engine takes none, so a question gets its code."""
+    assert _tool(lambda **given: given, threading.Lock())(group="\ud800", limit=3) == {"group": r"\ud800", "limit": 3}
 
 
 @cases(

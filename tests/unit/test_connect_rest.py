@@ -256,17 +256,22 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "none").exists()
 
 
-def test_the_same_cluster_twice(tmp_path: Path) -> None:
-    """It would be planned twice, so the second one isn't read. As a worker can lie, the others are."""
+def test_the_same_cluster_twice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that copies the answers of another cluster doesn't cost that cluster its snapshot, in any order."""
     answers = connect_stub.cluster({"files": FILES})
     with serving(answers) as one, serving(answers) as other:
         with serving(connect_stub.cluster({"files": FILES, "to s3/eu": SINK})) as third:
-            tables = connect.snapshot(parse_targets([f"a={one.url}", f"b={other.url}", f"c={third.url}"])).tables
-        assert _rows(tables, "clusters", "connect_cluster") == ["a", "c"]
-        ((cluster, error),) = _rows(tables, "unreadable", "connect_cluster", "error")
-        assert cluster == "b"
-        assert error.startswith("a and b are the same Connect cluster: both have the worker w1:8083")
-        assert {*_rows(tables, "tasks", "connect_cluster")} == {"a", "c"}
+            found = connect.snapshot(parse_targets([f"a={one.url}", f"b={other.url}", f"c={third.url}"]))
+            urls = [f"--connect-url=b={other.url}", f"--connect-url=a={one.url}", f"--connect-url=c={third.url}"]
+            assert job.main([*urls, "--fleet-dir", str(tmp_path), "--output-format", "json"]) == 0
+        assert _rows(found.tables, "clusters", "connect_cluster") == ["a", "b", "c"]
+        assert _rows(found.tables, "unreadable", "connect_cluster") == []
+        assert {*_rows(found.tables, "tasks", "connect_cluster")} == {"a", "b", "c"}
+        [text] = found.source["same_clusters"]
+        assert text.startswith("a and b seem to be the same Connect cluster: both have the worker w1:8083")
+        assert "b and a seem to be the same Connect cluster" in caplog.text
+        tasks = {path.parts[-3]: path.read_text() for path in tmp_path.glob("*/*/tasks.json")}
+        assert tasks["connect_cluster=a"].replace('"a"', '"b"') == tasks["connect_cluster=b"] != ""
         with serving(answers | {"/": ROOT | {"kafka_cluster_id": "kafka-2"}}) as elsewhere:
             assert connect.snapshot(parse_targets([one.url, elsewhere.url])).rows()["clusters"] == 2
 

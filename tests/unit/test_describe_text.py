@@ -169,6 +169,12 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
             f"{TOPICS}\tTopic: payments\tPartition: 0\tLeader: 2\tReplicas: 2\tIsr: 2",
             r"line 8: expected the leader and replicas of an earlier line about partition 0 of payments",
         ),
+        (
+            TOPICS.replace("Partition: 1", "Partition: 5"),
+            r"line 2: expected the partitions 0 to 2 of topic orders, not",
+        ),
+        (TOPICS.replace("Partition: 2", "Partition: 2147483647"), r"0 to 2 of topic orders, not partition 2147483647"),
+        (TOPICS.replace("orders", "or\0ders"), r"line 2: expected a line of kafka-topics\.sh"),
         (TOPICS.replace("Isr: 3\tElr: \t", "Isr: 3\t"), r"line 4: expected the fields Elr:, LastKnownElr: after Isr"),
         (
             TOPICS.replace("Isr: 3\t", "Isr: 3\tAdding Replicas: 9\t"),
@@ -204,6 +210,10 @@ def test_racks(tmp_path: Path) -> None:
     ("the JSON of kafka-log-dirs", '"E"', '"\\ud800"'),
     ("the JSON of kafka-log-dirs", "orders-1", "\\ud800-1"),
     (r"a number", "orders-1", "orders-x"),
+    ("the JSON of kafka-log-dirs", "orders-1", "or\\u001b[mders-1"),
+    ("the JSON of kafka-log-dirs", '"size":7', '"size":-7'),
+    ("the JSON of kafka-log-dirs", ":true", ':"no"'),
+    ("the JSON of kafka-log-dirs", '"/e"', '"/d"'),
 )
 def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: str) -> None:
     """The JSON of kafka-log-dirs.sh: directories and logs, or an error with the line."""
@@ -215,7 +225,7 @@ def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: s
         with pytest.raises(SourceError, match=f"line 1: expected {found}"):
             describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
         return
-    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
+    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]] * 2)
     assert _rows(read, "log_dirs", "broker_id", "log_dir", "error", "total_bytes") == [
         (2, "/d", None, None),
         (2, "/e", "E", None),
@@ -269,6 +279,95 @@ def test_a_part_of_a_group(tmp_path: Path, old: str, new: str, group: str, probl
     assert problem is None or errors[group].startswith(problem), errors
     assert (group in errors) == (problem is not None)
     assert bool([row for row in _rows(read, "members", "group_id") if row == (group,)]) == (problem is None)
+
+
+HEADER = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
+
+
+def _table(group: str, topic: str, member: str, client: str = "c0") -> str:
+    """Returns the table of a group with one member, padded as Kafka pads: each column to its widest value in UTF-16."""
+    lines = [HEADER.split()]
+    lines += [[group, topic, str(at), "5", "7", "2", f"{member}-aaaa", "/10.0.0.7", client] for at in range(3)]
+    units = [[len(cell.encode("utf-16-le")) // 2 for cell in line] for line in lines]
+    widths = [max(15, *column) for column in zip(*units, strict=True)]
+    padded = [
+        " ".join(cell + " " * (width - size) for cell, size, width in zip(line, sizes, widths, strict=True))
+        for line, sizes in zip(lines, units, strict=True)
+    ]
+    return "\n" + "\n".join(line.rstrip(" ") for line in padded) + "\n"
+
+
+@cases(
+    "group client undescribed",
+    ("shop\x1b[0m", "c0", "an ID has an escape character"),
+    ("\x1b[0mshop", "c0", "an ID has an escape character"),
+    ("\x1b[0;0;0;0;0;0;0;0mshop", "c0", "an ID has an escape character"),
+    ("\x1b[0mshop", "\U0001f600", "an ID has an escape character"),
+    ("\x1b[0m", "c0", "an ID has an escape character"),
+    ("\x1b]8", "c0", "an ID has an escape character"),
+    ("\x1b]8", "\x07", "an ID has an escape character"),
+    ("\x1b]0;aaaaaaaaaaaaaaaaaaaa", f"\x07{_table('shop', 'others', 'x').splitlines()[2]}", "an ID has an escape char"),
+    ("other", "c\x1b]0;", "an ID has an escape character"),
+    ("other", "\x1b[0m", "an ID has an escape character"),
+    ("other", "", "an ID is empty or has spaces"),
+    ("a  b", "c0", "an ID is empty or has spaces"),
+    (" shop", "c0", "an ID is empty or has spaces"),
+    ("shop\u2003", "\U0001f600", None),
+    ("shop\t", "\U0001f600", None),
+    ("ev\ril", "c0", None),
+)
+def test_a_group_is_no_other(tmp_path: Path, group: str, client: str, undescribed: str | None) -> None:
+    """A stranger's group was merged into another, or vanished, if its ID was that of the other without codes or blanks.
+    The other group is as without it, in any order.
+    """
+    topics = TOPICS + "".join(f"\tTopic: others\tPartition: {at}\tLeader: 1\tReplicas: 1\tIsr: 1\n" for at in range(3))
+    both = [("shop", "orders", "c"), (group, "others", "x", client)]
+    for tables in (both, both[::-1]):
+        files = _files(tmp_path, topics=topics, groups="".join(_table(*table) for table in tables))
+        read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+        assert {name for (name,) in _rows(read, "groups", "group_id")} == {"shop", group}
+        problems = dict(_rows(read, "undescribed", "group_id", "error"))
+        assert (undescribed is None and not problems) or problems.pop(group).startswith(undescribed or "")
+        assert not problems
+        described = tables if undescribed is None else [("shop", "orders", "c")]
+        members = {*_rows(read, "members", "group_id", "member_id")}
+        assert members == {(name, f"{member}-aaaa") for name, _, member, *_ in described}
+        assert read.source["skipped_lines"] == 1  # of TOPICS
+
+
+def test_a_message_about_a_group_with_codes(tmp_path: Path) -> None:
+    """The group isn't another one, either."""
+    text = "Consumer group 'shop\x1b[0m' has no active members.\n\x1b[1mConsumer group 'n' has no active members.\x1b[m"
+    files = _files(tmp_path, topics=TOPICS, groups=f"{GROUPS}\n{text}")
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    assert ("shop\x1b[0m", "Empty") in _rows(read, "groups", "group_id", "state")
+    assert ("n", "Empty") in _rows(read, "groups", "group_id", "state")
+    assert "shop\x1b[0m" in {name for (name,) in _rows(read, "undescribed", "group_id")}
+    assert len(_rows(read, "members", "group_id")) == 3
+
+
+def test_groups_that_differ_in_a_space_at_the_end(tmp_path: Path) -> None:
+    """The tool pads IDs with spaces, so the two look alike. A table that is there twice is no second group."""
+    topics = TOPICS.replace("payments", "others")
+    for other, problems in ((("shop ", "others", "x"), ["two tables of the ID differ"]), (("shop", "orders", "c"), [])):
+        text = _table("shop", "orders", "c") + _table(*other).replace("others          1", "others          0")
+        files = _files(tmp_path, topics=topics, groups=text)
+        read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+        assert [error.partition(":")[0] for (error,) in _rows(read, "undescribed", "error")] == problems
+        assert len(_rows(read, "members", "group_id")) == 1 - len(problems)
+
+
+def test_prompts_with_codes(tmp_path: Path) -> None:
+    """They are counted. Bash and zsh set the title of the window; `script` records what the terminal got."""
+    title = "\x1b]0;root@h: ~\x07"
+    prompt = f"\x1b[?2004h{title}\x1b[01;32mroot@h\x1b[00m:\x1b[01;34m~\x1b[00m$ "
+    text = (
+        f"{prompt}kafka-topics.sh --describe\r\n\x1b[?2004l\r{_table('shop', 'orders', 'c')}{prompt}\r\n\x1b[?2004l\r\n"
+    )
+    files = _files(tmp_path, topics=TOPICS, groups=text)
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    assert _rows(read, "members", "group_id", "member_id") == [("shop", "c-aaaa")]
+    assert read.source["skipped_lines"] == 5
 
 
 def test_an_id_that_is_glued_to_its_host(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def _group_line(text: str) -> None:
         with suppress(SourceError):
             found.group_line(("f", 2, text))
     describe_text._is_noise(text)
-    describe_text._ANSI.sub("", text)
+    describe_text._between_codes(text)
 
 
 def _values(text: str, kind: DataType) -> None:

@@ -142,6 +142,39 @@ def test_names_without_end_stop_no_alert(receiver: Receiver, tmp_path: Path) -> 
     assert send(receiver, tmp_path / "a", *map(alert, names), alert("payments")) == []
 
 
+def test_names_without_end_are_not_stored(receiver: Receiver, tmp_path: Path) -> None:
+    """The file was larger than what is read of it, so no alert was sent again. A long name is known by its hash."""
+    file, names = tmp_path / "a", [str(number) + "\x01" * 32_000 for number in range(400)]
+    rows = [alert(name, detail=name) for name in names]
+    notify(receiver.url, str(file), Outcome("check"), rows)
+    assert file.stat().st_size < 2 << 20
+    assert send(receiver, file, *rows, alert("payments")) == [("begun", "payments")]
+    [(change, cut)] = send(receiver, file, *rows[1:], alert("payments"))
+    assert (change, cut) == ("ended", f"{names[0][:250]}…")
+    assert set(receiver.messages[-1]["ended"][0]) == {"cluster", "group_id", "alert", "detail", "since"}
+    assert send(receiver, file, *rows[1:], alert("payments")) == []
+    assert send(receiver, file, *rows[1:], alert("payments"), alert(f"{names[0]}x")) == [("begun", f"{names[0]}x")]
+
+
+def test_no_more_is_written_than_is_read(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alerts for which the file has no room are sent again, and each file can be read."""
+    monkeypatch.setattr("spark_assign.cli.notifications._MAX_STATE_BYTES", 4_000)
+    rows = [alert(str(number)) for number in range(40)]
+    assert len(send(receiver, tmp_path / "a", *rows)) == 40
+    assert (tmp_path / "a").stat().st_size <= 4_000
+    again = send(receiver, tmp_path / "a", *rows)
+    assert ("begun", "39") in again
+    assert ("begun", "0") not in again
+
+
+def test_a_file_of_before_has_long_names(receiver: Receiver, tmp_path: Path) -> None:
+    """Its alerts are known, though it has no hash."""
+    row = {"cluster": "c", "group_id": "z" * 1_000, "alert": "rejected", "detail": "d", "since": "2026-11-27T00:00:00Z"}
+    (tmp_path / "a").write_text(json.dumps({"version": 1, "alerts": [row]}))
+    assert send(receiver, tmp_path / "a", alert("z" * 1_000)) == []
+    assert send(receiver, tmp_path / "a") == [("ended", f"{'z' * 250}…")]
+
+
 def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) -> None:
     """One line each, of bounded length, without mentions and links; the rows have the exact names."""
     names = ("<!channel>&", "[all is well](https://evil.example) @all", "x\nended: rejected, c/y", "z" * 64_000)
@@ -161,7 +194,14 @@ def test_wrong_input(receiver: Receiver, tmp_path: Path) -> None:
     for url in ("file:///etc/passwd", "https://[::1"):
         with pytest.raises(ConfigError, match="--notify needs a URL"):
             notify(url, str(tmp_path / "a"), Outcome("check"), [])
-    for text in ("{", "[]", "[" * 100_000, '{"version": 2, "alerts": []}', '{"version": 1, "alerts": [{}]}'):
+    for text in (
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"version": 2, "alerts": []}',
+        '{"version": 1, "alerts": [{}]}',
+        '{"version": 1, "alerts": [[]]}',
+    ):
         (tmp_path / "other").write_text(text)
         with pytest.raises(ConfigError, match="isn't a file of alerts"):
             send(receiver, tmp_path / "other")

@@ -88,12 +88,12 @@ def snapshot(
             step()
     if not any(rows.rows["clusters"] for rows in all_rows):
         raise SourceError("\n".join(row["error"] for rows in all_rows for row in rows.rows["unreadable"]))
-    all_rows = _distinct_clusters(all_rows)
     source = {
         "kind": "connect",
         "urls": {target.name: list(target.urls) for target in clusters},
         "groups": groups is not None,
         "client": "REST" if groups is None else "REST and Kafka",
+        "same_clusters": _same_clusters(all_rows),
     }
     return Snapshot(", ".join(target.name for target in clusters), source, datetime.now(UTC), to_tables(all_rows))
 
@@ -227,29 +227,28 @@ def _item(connector: str, task: int | None) -> dict[str, Any]:
     return {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
 
 
-def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
-    """Returns the rows of each target. If two targets are workers of one cluster, which would be planned twice, the
-    second one is unreadable. A worker can claim to be another one, so this doesn't end the snapshot.
+def _same_clusters(all_rows: Sequence[ConnectRows]) -> list[str]:
+    """Returns which targets seem to be workers of one cluster, a text for each that an earlier target has.
+
+    All of them are stored. A worker can copy the answers of another cluster, and neither its order nor its answers say
+    which is the copy, so leaving one out would let a stranger remove the other. A cluster that is there twice by
+    mistake is planned twice, under two names, which can be seen and does no harm to the others.
     """
     owner: dict[tuple[Any, ...], str] = {}
-    distinct = []
+    found = []
     for rows in all_rows:
         # Clusters in containers can all name their worker localhost:8083. One cluster also has the same connectors.
         connectors = frozenset(row["connector"] for row in rows.rows["connectors"])
         kafka_ids = [row["kafka_cluster_id"] for row in rows.rows["clusters"]]
         keys = {row["rest_worker_id"]: (*kafka_ids, row["rest_worker_id"], connectors) for row in rows.rows["workers"]}
-        shared = next((worker_id for worker_id, key in keys.items() if key in owner), None)
-        if shared is not None:
-            first, rows = owner[keys[shared]], ConnectRows(rows.connect_cluster)
-            error = (
-                f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker {shared:.200} "
-                "and the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
+        if (shared := next((worker_id for worker_id, key in keys.items() if key in owner), None)) is not None:
+            found.append(
+                f"{owner[keys[shared]]} and {rows.connect_cluster} seem to be the same Connect cluster: both have the "
+                f"worker {shared:.200} and the same connectors. Both are stored. If they are one, leave one out, or "
+                "give both URLs as one cluster: URL,URL. If not, a worker of one repeats the answers of the other"
             )
-            rows.add("unreadable", error=error)
-        else:
-            owner |= dict.fromkeys(keys.values(), rows.connect_cluster)
-        distinct.append(rows)
-    return distinct
+        owner = dict.fromkeys(keys.values(), rows.connect_cluster) | owner
+    return found
 
 
 _EXTRA_COLUMNS = {

@@ -4,6 +4,9 @@ Cells are read at the positions of the header, which the tools pad to the widest
 line that doesn't fit is split at its spaces, if that leaves one value per column. Each value must have the form of its
 column. Any other line is an error, unless it is known noise of shells and loggers.
 
+A group ID can contain what looks like a terminal's code. So a line of a table loses only the codes at its ends, and a
+group whose lines have others is `undescribed`.
+
 What the text does not say is not invented: there are no generations, no assignor unless `--state` was printed, and no
 subscriptions. A member is taken to subscribe to every topic of which any member of its group has a partition. That is
 right wherever all members of a group subscribe alike, the common case, and wrong for a group whose members differ; read
@@ -32,16 +35,19 @@ Line = tuple[str, int, str]
 
 # Possessive, so that a line is read in linear time. `search` would try every start: the first one decides.
 _PARTITION = re.compile(
-    r"\s*+Topic:\s*+(\S++)\s++Partition:\s*+(\d++)\s++Leader:\s*+(\S++)\s++Replicas:\s*+([\d,\s]*+)Isr:(.*)", re.ASCII
+    r"\s*+Topic:\s*+([\w.-]++)\s++Partition:\s*+(\d++)\s++Leader:\s*+(\S++)\s++Replicas:\s*+([\d,\s]*+)Isr:(.*)",
+    re.ASCII,
 )
 _FIELD = re.compile(r"[A-Z]\w*+:|[\d,]++|Adding|Removing|none|true|false|N/A", re.ASCII)
-_TOPIC = re.compile(r"\s*+Topic:\s*+(\S++)\s++(?:TopicId:\s*+(\S++)\s++)?+.*?PartitionCount:\s*+(\d++)", re.ASCII)
+_TOPIC = re.compile(r"\s*+Topic:\s*+([\w.-]++)\s++(?:TopicId:\s*+(\S++)\s++)?+.*?PartitionCount:\s*+(\d++)", re.ASCII)
 _BROKER = re.compile(r"\S++ \(id: (\d++) rack: (.*?)(?: isFenced: \w+)?\) -> [(E].*")
 _NO_MEMBERS = re.compile(r"(?:Warning: )?\w+ group '(.*)' has no active members\.")
 _REBALANCING = re.compile(r"(?:Warning: )?\w+ group '(.*)' is rebalancing\.")
 _ABSENT = re.compile(r"(?:Error: )?\w+ group '(.*)' does not exist\.")
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)?|[@-Z\\^_=>])")
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[@-Z\\^_=>])")
+_CODE = re.compile(r"(\x1b(?:\[[0-?]*+[A-Za-z]|[=>]))")
+"""A code without blanks, so that none extends from one column to another."""
 _TIME = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*+Z?\]?"
 _NOISE = re.compile(
     "|".join(
@@ -122,7 +128,7 @@ def read(
 
 
 def _lines(file: str) -> Iterator[Line]:
-    """Yields the lines that aren't blank, without the codes of terminals. Raises SourceError."""
+    """Yields the lines that aren't blank. Raises SourceError."""
     try:
         data = Path(file).read_bytes()
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
@@ -130,14 +136,26 @@ def _lines(file: str) -> Iterator[Line]:
     except (OSError, ValueError) as error:
         raise SourceError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
-        if (line := _ANSI.sub("", line).rstrip("\r")).strip():
-            yield file, number, line
+        if line and not line.isspace():
+            yield file, number, line.rstrip("\r")
 
 
 def _is_noise(text: str) -> bool:
     """Checks whether a shell or a logger printed a line, or whether it is the command itself."""
-    start = text.strip()[:1_000]
-    return bool(_NOISE.match(start) or _COMMAND.match(start))
+    start = _ANSI.sub("", text).strip()[:1_000]
+    return not start or bool(_NOISE.match(start) or _COMMAND.match(start))
+
+
+def _without_codes(line: Line) -> Line:
+    """Returns a line about topics or brokers, whose names can't contain a code of a terminal, without such codes."""
+    return (*line[:2], _ANSI.sub("", line[2]))
+
+
+def _between_codes(text: str) -> str:
+    """Returns a line without the codes of a terminal at its ends."""
+    parts = _CODE.split(text) if "\x1b" in text else [text]  # a code is between two texts
+    texts = [at for at in range(0, len(parts), 2) if parts[at].strip()] or [0]
+    return "".join(parts[: texts[0] : 2] + parts[texts[0] : texts[-1] + 1]).rstrip("\r")
 
 
 def _wrong(line: Line, expected: str) -> SourceError:
@@ -151,22 +169,38 @@ class _Layout(NamedTuple):
     columns: tuple[str, ...]
     starts: tuple[int, ...]
     key: str
+    blanks: str
+    """The blanks of the header. A group ID can contain others."""
 
 
 def _layout(line: Line) -> _Layout | None:
     """Returns the layout of a header, or None for any other line."""
-    cells = [(cell[0], cell.start()) for cell in _HEADER_CELL.finditer(line[2])]
+    text = _CODE.sub("", line[2])
+    cells = [(cell[0], cell.start()) for cell in _HEADER_CELL.finditer(text)]
     columns = tuple(name for name, _ in cells)
     keys = [name for name in columns if name in _READERS]
     if not 2 <= len(cells) <= _MAX_COLUMNS or not keys or not all(map(_HEADER_NAME.fullmatch, columns)):
         return None
-    return _Layout(columns, tuple(start for _, start in cells), "TOPIC" if "TOPIC" in keys else keys[0])
+    starts, blanks = tuple(start for _, start in cells), "".join({" ", *re.findall(r"\s", text)})
+    return _Layout(columns, starts, "TOPIC" if "TOPIC" in keys else keys[0], blanks)
 
 
 def _values(line: Line, layout: _Layout) -> dict[str, str]:
     """Returns the values of a line by column. Raises SourceError if they can't be told apart."""
-    columns = layout.columns
-    values = _at_positions(line[2], layout) or _between_spaces(line[2], columns)
+    columns, text, (start, end) = layout.columns, _between_codes(line[2]), layout.starts[:2]
+    values = _at_positions(text, layout) or _between_spaces(text, layout)
+    if columns[0] != "TOPIC":
+        # Codes that take room, and a space before an ID whose next column is in its place, are a part of the ID.
+        has_space = (
+            text[start : start + 1] == " " and text[end - 1 : end] == " " and text[end : end + 1] not in ("", " ")
+        )
+        has_code = line[2].lstrip().startswith("\x1b")
+        if values and (has_space or (has_code and values[0] != text[start:end].strip(" "))):
+            values = None
+        if values is None:
+            values = _at_positions(line[2], layout, is_certain=False)
+        if values is None and not has_space:
+            values = _between_spaces(line[2], layout)
     if values is None:
         raise _wrong(line, f"{len(columns)} columns ({' '.join(columns)})")
     by_column = dict(zip(columns, values, strict=True))
@@ -176,27 +210,35 @@ def _values(line: Line, layout: _Layout) -> dict[str, str]:
     return by_column
 
 
-def _at_positions(text: str, layout: _Layout) -> list[str] | None:
-    """Returns the values at the positions of the header, or None if a value crosses them."""
+def _at_positions(text: str, layout: _Layout, *, is_certain: bool = True) -> list[str] | None:
+    """Returns the values at the positions of the header, or None if a value crosses them.
+
+    Args:
+        text: the line.
+        layout: the columns.
+        is_certain: whether None is also returned for a client ID that is empty, for two spaces in a value, and for a
+            space at the start of the first one: the line might be cut.
+    """
     values = []
     for column, start, end in zip(layout.columns, layout.starts, [*layout.starts[1:], None], strict=True):
         value = text[start:end].rstrip(" ")
-        is_value = value[:1] not in ("", " ") and text[start - 1 : start] in ("", " ")
-        if not (is_value or (not value and column in _BLANK)) or ("  " in value and column != _COORDINATOR):
+        is_value = value[:1] not in ("", " " if is_certain or start else "") and text[start - 1 : start] in ("", " ")
+        is_blank = not value and (column in _BLANK or (column == "CLIENT-ID" and not is_certain))
+        if not (is_value or is_blank) or (is_certain and "  " in value and column != _COORDINATOR):
             return None
         values.append(value)
     return values if not text[: layout.starts[0]].strip() else None
 
 
-def _between_spaces(text: str, columns: tuple[str, ...]) -> list[str] | None:
+def _between_spaces(text: str, layout: _Layout) -> list[str] | None:
     """Returns the values between spaces, or None if their number leaves it open which is which.
 
     Releases before 1.1 print IDs of more than 50 characters and the host without a space between them.
     """
-    text = _GLUED.sub(r"\1 ", text)
+    columns, text = layout.columns, _GLUED.sub(r"\1 ", text.strip(layout.blanks))
     if _COORDINATOR in columns:
         text = re.sub(r"(?<=\S) ++\(", "(", text, count=1)
-    words = text.split(None, len(columns) - 1) if columns[-1] in _LISTS else text.split()
+    words = re.split(f"[{layout.blanks}]++", text, maxsplit=len(columns) - 1 if columns[-1] in _LISTS else 0)
     blank = next((columns.index(column) for column in _BLANK if column in columns), None)
     if blank is not None and len(words) == len(columns) - 1:
         words.insert(blank, "")
@@ -224,6 +266,8 @@ class _Group:
     num_members: int | None = None
     is_described: bool = False
     """Whether there is more of the group than a line of a list."""
+    tables: dict[tuple[str, ...], dict[int, set[int]]] = field(default_factory=lambda: defaultdict(dict))
+    """Hash codes of the lines about members, by the columns and the number of their table."""
     members_listed: set[str] = field(default_factory=set)
     """Members that the table of members has, which has all or none."""
     fault: str | None = None
@@ -263,6 +307,8 @@ class _Group:
         """
         if self.fault is not None:
             return self.fault
+        if any(lines != next(iter(tables.values())) for tables in self.tables.values() for lines in tables.values()):
+            return f"two tables of the ID differ: another ID may have spaces at its end, or the group changed. {_READ}"
         if self.state in _UNSETTLED:
             return f"the group was rebalancing when its text was printed: {self.state}"
         if not self.is_described and self.kind in (None, "classic", "consumer", "share", "streams"):
@@ -295,6 +341,9 @@ class _Group:
 
 
 _AGAIN = "print all of the group again, with --members --verbose"
+_UNCERTAIN = f"an ID is empty or has spaces in a row or at its start, or a line is cut: {_AGAIN}"
+_READ = "Take a snapshot of the cluster"
+_ESCAPED = f"an ID has an escape character, or the text has colors. Print it without colors. {_READ}, if it has none"
 
 
 class _Found:
@@ -308,10 +357,11 @@ class _Found:
         self.labels: dict[str, list[str]] = {}
         self.racks: dict[int, str | None] = {}
         self.offline_log_dirs: dict[int, int] = {}
-        self.log_dirs: list[dict[str, Any]] = []
-        self.logs: list[dict[str, Any]] = []
+        self.log_dirs: dict[int, dict[Any, dict[str, Any]]] = {}
+        self.logs: dict[int, dict[Any, dict[str, Any]]] = {}
         self.groups: dict[str, _Group] = defaultdict(_Group)
         self.layout: _Layout | None = None
+        self.num_tables = 0
         self.unnamed: set[str] = set()
 
     def read_file(self, file: str, read_line: Callable[[Line], None]) -> None:
@@ -332,6 +382,7 @@ class _Found:
 
     def topic_line(self, line: Line) -> None:
         """Reads a line about a topic or a partition."""
+        line = _without_codes(line)
         if partition := _PARTITION.match(line[2]):
             topic, number, leader = partition[1], _int(line, partition[2]), partition[3]
             replicas, words = _ids(line, partition[4]), partition[5].split()
@@ -363,7 +414,7 @@ class _Found:
             raise _wrong(line, "a line of kafka-topics.sh --describe (Topic: … PartitionCount: … or Partition: …)")
 
     def check_topics(self) -> None:
-        """Refuse a part of a topic: fewer partition lines than its PartitionCount, or than its highest partition."""
+        """Refuse a topic whose partitions aren't those from 0 to PartitionCount - 1, or to the highest one."""
         listed: dict[str, set[int]] = {topic: set() for topic in (self.counts if self.replicas else ())}
         for topic, partition in self.replicas:
             listed.setdefault(topic, set()).add(partition)
@@ -379,10 +430,12 @@ class _Found:
             num_partitions, line = self.counts[topic]
             if len(numbers) != num_partitions:
                 raise _wrong(line, f"{count(num_partitions, 'partition line')} for topic {topic}, not {len(numbers)}")
+            if (last := max(numbers, default=-1)) >= num_partitions:
+                raise _wrong(line, f"the partitions 0 to {num_partitions - 1} of topic {topic}, not partition {last}")
 
     def broker_line(self, line: Line) -> None:
         """Reads the rack of a broker; the versions that kafka-broker-api-versions.sh prints below it are skipped."""
-        text = line[2].strip()
+        text = (line := _without_codes(line))[2].strip()
         if broker := _BROKER.fullmatch(text):
             self.racks[_int(line, broker[1])] = None if broker[2] == "null" else broker[2]
         elif (words := text.replace(",", " ").split()) and len(words) == 2 and words[0].isdecimal():
@@ -392,6 +445,7 @@ class _Found:
                 for each in json.loads(text)["brokers"]:
                     broker_id, folders = _int(line, str(each["broker"])), each["logDirs"]
                     self.offline_log_dirs[broker_id] = sum(folder["error"] is not None for folder in folders)
+                    self.log_dirs[broker_id], self.logs[broker_id] = {}, {}  # those of an earlier file are older
                     for folder in folders:
                         self._add_log_dir(line, broker_id, folder)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -404,20 +458,25 @@ class _Found:
     def _add_log_dir(self, line: Line, broker: int, folder: Mapping[str, Any]) -> None:
         """Adds a log directory and its logs. Raises ValueError, KeyError, TypeError, or SourceError for other JSON."""
         key, error = {"broker_id": broker, "log_dir": folder["logDir"]}, folder["error"]
-        self.log_dirs.append({**key, "error": error})
         if not all(isinstance(value, str) for value in (key["log_dir"], error or "")):
             raise TypeError("the path of a log directory or its error isn't a text")
         f"{key['log_dir']}{error}".encode()  # ValueError: half of a surrogate pair
+        if self.log_dirs[broker].setdefault(key["log_dir"], row := {**key, "error": error}) is not row:
+            raise ValueError("a log directory is listed twice")
         for each in folder["partitions"]:
             topic, _, partition = str(each["partition"]).rpartition("-")
-            topic.encode()
             size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
-            log = {"topic": topic, "partition": _int(line, partition), "is_future": bool(each["isFuture"])}
-            self.logs.append({**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None})
+            log = {"topic": topic, "partition": _int(line, partition), "is_future": each["isFuture"]}
+            at = topic, log["partition"], key["log_dir"]
+            if not _FORMS["TOPIC"][1].fullmatch(topic) or (size or 0) < 0 or type(log["is_future"]) is not bool:
+                raise ValueError("not a log")
+            if at in self.logs[broker]:
+                raise ValueError("a log is listed twice")
+            self.logs[broker][at] = {**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None}
 
     def group_line(self, line: Line) -> None:
         """Reads a header, a message about a group, or a line of the table of the last header."""
-        text = line[2].strip()
+        text = _between_codes(line[2]).strip()
         if layout := _layout(line):
             self._begin_table(line, layout)
         elif message := _NO_MEMBERS.fullmatch(text):
@@ -437,11 +496,18 @@ class _Found:
             group_id = values.get("GROUP") or str(self.group)
             group = self.groups.get(group_id) or _Group()
             reader(group, line, values)
+            if "CONSUMER-ID" in values:
+                group.tables[self.layout.columns].setdefault(self.num_tables, set()).add(hash(tuple(values.values())))
+            found = [value for column, value in values.items() if column not in (_COORDINATOR, *_LISTS)]
+            if "\x1b" in "".join(values.values()):
+                group.fault = _ESCAPED
+            elif values.get("CLIENT-ID") == "" or group_id.startswith(" ") or "  " in "\n".join(found):
+                group.fault = _UNCERTAIN
             self.groups[group_id] = group
 
     def _begin_table(self, line: Line, layout: _Layout) -> None:
         """Starts a table. Raises SourceError if it lacks columns, or if its groups have no name."""
-        self.layout = layout
+        self.layout, self.num_tables = layout, self.num_tables + 1
         if "GROUP" in layout.columns:
             return
         if self.group is None:
@@ -463,7 +529,7 @@ class _Found:
             offline = self.offline_log_dirs.get(broker)
             rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker), offline_log_dirs=offline)
         for table, listed in (("log_dirs", self.log_dirs), ("log_dir_replicas", self.logs)):
-            for row in listed:
+            for row in itertools.chain.from_iterable(of_broker.values() for of_broker in listed.values()):
                 rows.add(table, **row)
         for group_id, group in sorted(self.groups.items()):
             _add_group(rows, group_id, group, partitions)
@@ -545,7 +611,7 @@ _READERS: dict[str, tuple[Callable[[_Group, Line, Mapping[str, str]], None], tup
 
 def _add_group(rows: SnapshotRows, group_id: str, group: _Group, partitions: Mapping[str, int]) -> None:
     """Adds the rows of a group from its lines."""
-    problem = group.problem(partitions)
+    problem = _ESCAPED if "\x1b" in group_id else group.problem(partitions)
     state = group.state or ("Stable" if group.members and problem is None else None)
     if problem is not None and state in EMPTY_STATES:  # only a described group is known to be empty
         state = None
