@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.job import Commands, Job, Options, job, spark_session
+from spark_assign.cli.job import Commands, Job, Options, check_value, job, spark_session
 from spark_assign.cli.options import INPUT, PATH, parameter_options
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections
@@ -142,14 +142,16 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
         file: the value of `--config`.
 
     Raises:
-        click.UsageError: a value of the file is invalid.
-        ConfigError: a value of the environment is invalid.
+        ConfigError: a value of the file or the environment is invalid.
     """
     ctx = click.Context(of, info_name=" ".join(of.words), auto_envvar_prefix=of.environment)
     given = {"config": file} if file else {}
     rows = [["setting", "value", "from"]]
     config = next(each for each in of.params if each.name == "config")
-    read, _ = config.handle_parse_result(ctx, given, [])
+    try:
+        read, _ = config.handle_parse_result(ctx, given, [])
+    except click.UsageError as error:
+        raise ConfigError(error.message) from error
     for each in of.params:
         if getattr(each, "hidden", False):
             continue
@@ -157,8 +159,8 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
         name = f"{of.environment}_{each.name}".upper()
         if source is ParameterSource.ENVIRONMENT:
             try:
-                each.process_value(ctx, value)
-            except click.BadParameter as error:
+                check_value(ctx, each, each.process_value(ctx, value))
+            except click.UsageError as error:
                 raise ConfigError(f"{name}: {error.message}") from error
         origins = {
             ParameterSource.COMMANDLINE: f"--{each.name}",

@@ -27,7 +27,7 @@ from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
     INPUT,
-    OUTPUT_FILES,
+    LOCAL_FOLDER,
     PATH,
     exit_codes,
     fail_on,
@@ -77,7 +77,7 @@ class Sources:
     clusters: Annotated[Path | None, Param(kind=PATH, metavar="FILE")] = None
     parallel: Annotated[int, Param(least=1)] = 8
     no_snapshot: Annotated[bool, Param()] = False
-    fleet_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    fleet_dir: Annotated[str | None, Param(kind=LOCAL_FOLDER, metavar="DIR")] = None
     records: Annotated[tuple[str, ...], Param(kind=INPUT, metavar="LOCATION")] = ()
     no_history: Annotated[bool, Param()] = False
 
@@ -124,7 +124,11 @@ def check_usage(options: Options) -> None:
 @parameter_options(DailyLimits, "max_growth", *OF_STREAMS, "max_rebalances_per_day", "max_pause_ms")
 @parameter_options(StreamsParams)
 @location_option(
-    "--output", "Folder for the runs of all steps, and for the pages of each day.", metavar="DIR", required=True
+    "--output",
+    "Folder for the runs of all steps, and for the pages of each day.",
+    type=LOCAL_FOLDER,
+    metavar="DIR",
+    required=True,
 )
 @click.option("--run-id", metavar="ID", help="Name of the day's run (default: the date in UTC, such as 20261127).")
 @notify_options("default: alerts.json in --output")

@@ -258,7 +258,7 @@ def _other_plans(options: Options, fleet: Fleet | None, clusters: ConnectFleet |
 def _explain(options: Options, fleet: Fleet) -> int:
     from spark_assign.groups.explaining import explain_moves, is_group_named
     from spark_assign.groups.planning import plan
-    from spark_assign.report.formatting import group_name, listed, without_uuids
+    from spark_assign.report.formatting import group_name, listed, visible, without_uuids
     from spark_assign.report.listed_groups import similar_name
 
     group, name = options.explain
@@ -269,7 +269,7 @@ def _explain(options: Options, fleet: Fleet) -> int:
     except SourceError as error:
         raise SourceError(f"{error}{similar_name(fleet.topics, 'topic', topic)}") from error
     reasons = " ".join(row["explanation"] for row in rows)
-    print(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}")
+    print(visible(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}", also="\n"))
     return 0
 
 

@@ -19,7 +19,7 @@ from spark_assign.cli.job import Job, Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
     INPUT,
-    OUTPUT_FILES,
+    LOCAL_FOLDER,
     fail_on,
     flags_of,
     fleet_or_sample,
@@ -29,6 +29,7 @@ from spark_assign.cli.options import (
     moved_option,
     output_options,
     parameter_options,
+    require_local_folder,
     sample,
     top,
 )
@@ -57,6 +58,7 @@ from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
+from spark_assign.stores.locations import local_path
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
@@ -112,7 +114,7 @@ class Drawn:
         picture: format of the pictures.
     """
 
-    pictures_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    pictures_dir: Annotated[str | None, Param(kind=LOCAL_FOLDER, metavar="DIR")] = None
     picture: Annotated[str, Param(choices=("svg", "png", "pdf"))] = "svg"
 
 
@@ -154,10 +156,17 @@ def _scenario(name: str) -> Job:
     return run
 
 
+def _local_output(options: Options) -> None:
+    """Raises ConfigError if the output isn't a folder of this machine."""
+    if options.output:
+        require_local_folder(options.output)
+        options.output = local_path(options.output)
+
+
 def _connect_scenario(name: str) -> Job:
     """Returns the job of a scenario of a Connect cluster."""
 
-    @job(None, EXIT_CODES, name=name, label="simulate")
+    @job(None, EXIT_CODES, name=name, label="simulate", usage=(_local_output,))
     @parameter_options(Drawn, defaults=True)
     @parameter_options(connect.ConnectTiming)
     @output_options()
@@ -216,7 +225,7 @@ def run_connect_scenario(options: Options, scenario: connect.ConnectScenario) ->
     options.outcome.locations["pictures"] = str(folder)
     print(f"Drawn to {picture}", flush=True)
     if options.output:  # for the report
-        _store_connect(options, simulation, Path(options.output).resolve(), {"scenario": scenario.name, **times})
+        _store_connect(options, simulation, Path(options.output), {"scenario": scenario.name, **times})
     return int(options.fail_on == "rejected" and bool(simulation["rejected"]))
 
 

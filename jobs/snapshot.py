@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.options import OUTPUT, OUTPUT_FILES, PATH, flags_of, given_parameters, parameter_options, patterns
+from spark_assign.cli.options import LOCAL_FOLDER, OUTPUT, PATH, flags_of, given_parameters, parameter_options, patterns
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
@@ -111,7 +111,7 @@ class Written:
         pseudonyms: replace hosts and the IDs of members, clients, and workers by hashes with the key in KEYFILE.
     """
 
-    fleet_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    fleet_dir: Annotated[str | None, Param(kind=LOCAL_FOLDER, metavar="DIR")] = None
     table_prefix: Annotated[str | None, Param(kind=OUTPUT, metavar="CATALOG.SCHEMA")] = None
     output_format: Annotated[str, Param(choices=snapshot_files.FORMATS)] = "parquet"
     pseudonyms: Annotated[str | None, Param(metavar="KEYFILE")] = None

@@ -24,13 +24,19 @@ _FORMULA = re.compile("(?:^|(?<=[;\n]))(?=[=+\\-@\t\r\uff0b\uff0d\uff1d\uff20])"
 """Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language."""
 
 
-def document(format: str, outcome: Mapping[str, Any], listed: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def document(
+    format: str,
+    outcome: Mapping[str, Any],
+    listed: Mapping[str, Sequence[Mapping[str, Any]]],
+    encoding: str = "utf-8",
+) -> str:
     """Returns the document that a job prints.
 
     Args:
         format: json, yaml, or csv.
         outcome: the outcome of the job, by key.
         listed: the rows that the summary lists, by table.
+        encoding: the encoding of standard output. JSON and YAML have codes of characters that it lacks.
     """
     tables = {name: [_plain(row) for row in rows] for name, rows in listed.items()}
     if format == "csv":
@@ -38,7 +44,12 @@ def document(format: str, outcome: Mapping[str, Any], listed: Mapping[str, Seque
     content = {**outcome, "version": VERSION, "tables": tables}
     text = json.dumps(content, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(content))
     # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
-    return "".join(each if each.isprintable() or each == "\n" else _code(each, format) for each in text) + "\n"
+    return "".join(each if each == "\n" or _is_shown(each, encoding) else _code(each, format) for each in text) + "\n"
+
+
+def _is_shown(character: str, encoding: str) -> bool:
+    is_encoded = character.isascii() or character.encode(encoding, "ignore") != b""
+    return is_encoded and character.isprintable()
 
 
 def _code(character: str, format: str) -> str:

@@ -524,16 +524,20 @@ def _values(value: Any) -> Iterator[Any]:
         yield value
 
 
+def check_value(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Raises click.BadParameter if a value of an option has a number that is too large, or a text that isn't UTF-8."""
+    for each in _values(value):
+        is_time = isinstance(getattr(param.type, "element", param.type), DurationType)
+        most = largest(f"{param.name} {param.metavar}", is_whole=isinstance(each, int) and not is_time)
+        if isinstance(each, int | float) and not -most <= each <= most:
+            raise click.BadParameter(f"{str(each)[:40]} isn't a number of at most {most:,}.", ctx, param)
+        if isinstance(each, str) and _NO_UTF8.search(each):
+            raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
+
+
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
-        value = ctx.params.get(str(param.name))
-        for each in _values(value):
-            is_time = isinstance(getattr(param.type, "element", param.type), DurationType)
-            most = largest(f"{param.name} {param.metavar}", is_whole=isinstance(each, int) and not is_time)
-            if isinstance(each, int | float) and not -most <= each <= most:
-                raise click.BadParameter(f"{str(each)[:40]} isn't a number of at most {most:,}.", ctx, param)
-            if isinstance(each, str) and _NO_UTF8.search(each):
-                raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
+        check_value(ctx, param, ctx.params.get(str(param.name)))
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     values = dict(ctx.params)
     for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):
@@ -642,10 +646,25 @@ def starting_session() -> Iterator[None]:
                 signal.signal(signal.SIGINT, on_interrupt)
 
 
+def take_any_text() -> None:
+    """Makes standard output write characters that its encoding lacks as codes (`\\u2026`), as standard error does.
+
+    If one of the two is closed when the process starts (`>&-`), what is written there is lost.
+    """
+    closed = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
+    while closed and os.open(os.devnull, os.O_RDWR) < 2:  # so that no other file gets the number of a closed one
+        pass
+    for name in (*closed, *(f"__{name}__" for name in closed)):
+        setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def with_output_written(run: Callable[[], int], name: str) -> int:
     """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written; 141,
     without a message, if its reader has closed it."""
     exit_code = 0
+    take_any_text()
     try:
         exit_code = run()
         sys.stdout.flush()
@@ -709,7 +728,8 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     from spark_assign.cli.documents import document
 
     summary = outcome.summary or text.getvalue().rstrip()
-    print(document(format, {**asdict(outcome), "summary": summary}, listed), end="")
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(document(format, {**asdict(outcome), "summary": summary}, listed, encoding), end="")
     return exit_code
 
 

@@ -27,8 +27,8 @@ import click
 from spark_assign.cli.job import Outcome, write_text
 from spark_assign.cli.options import location_option
 from spark_assign.report.formatting import Rows
-from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import file_system, is_special, shortened, split_url
+from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
 

@@ -59,11 +59,10 @@ def require_input(location: str, *, is_folder: bool = False) -> None:
         is_folder: whether it can't be a catalog prefix.
 
     Raises:
-        ConfigError: there is no such file or folder, or the engine has no catalog.
+        ConfigError: there is no such file or folder, or the engine has no catalog or doesn't know the URI's scheme.
     """
     place = split_run_id(location)[0]
-    if not is_folder:
-        _require_catalog(place)
+    _require_engine(place, is_folder=is_folder)
     is_local = place.startswith("file:") or bool(os.environ.get(LOCAL_FILES))
     path = local_path(place) if is_local and is_path(place) and not set("*?[{") & set(place) else None
     if path is not None and not os.path.exists(path):
@@ -79,10 +78,9 @@ def require_output(location: str, *, is_folder: bool = False) -> None:
 
     Raises:
         ConfigError: a file or a broken link is where a folder must be, nothing can be created there, the path has
-            control characters, or the engine has no catalog.
+            control characters, or the engine has no catalog or doesn't know the URI's scheme.
     """
-    if not is_folder:
-        _require_catalog(location)
+    _require_engine(location, is_folder=is_folder, is_written=True)
     path = local_path(location) if is_path(location) or os.path.exists(location) else None
     if path is None:
         return
@@ -103,13 +101,24 @@ def require_output(location: str, *, is_folder: bool = False) -> None:
         raise ConfigError(f"can't write to {location}: {error.strerror} in {existing}") from error
 
 
-def _require_catalog(location: str) -> None:
-    """Raises ConfigError if a location is a name in a catalog, but the engine has no catalog."""
-    if is_path(location) or os.path.exists(location):
-        return
-    from spark_assign.spark.engine import choose, needs_spark
+def require_local_folder(location: str) -> None:
+    """Checks a folder that this process writes, without the engine. Raises ConfigError if it isn't on this machine."""
+    if local_path(location) is None:
+        raise ConfigError(f"{location} isn't a folder of this machine (one of this name would be ./{location})")
+    require_output(location, is_folder=True)
 
-    if choose()[0] == "embedded":
+
+def _require_engine(location: str, *, is_folder: bool, is_written: bool = False) -> None:
+    """Raises ConfigError if a location is a name in a catalog, or a URI, that the engine can't open."""
+    is_name = not is_path(location) and not os.path.exists(location)
+    if (is_folder and is_name) or (not is_name and ":" not in location):
+        return
+    from spark_assign.spark.engine import check_scheme, choose, needs_spark
+
+    if choose()[0] != "embedded":
+        return
+    check_scheme(location, is_written=is_written)
+    if is_name:
         raise needs_spark(f"{location}, a name in a catalog (a folder would be ./{location}),")
 
 
@@ -147,6 +156,18 @@ class LocationType(CheckedType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns a request to the shell to complete the name of a file or folder."""
         return [CompletionItem(incomplete, type="file")]
+
+
+class LocalFolderType(LocationType):
+    """A folder of this machine that a job writes; converted to a path."""
+
+    def __init__(self) -> None:
+        super().__init__(require_local_folder)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks a folder."""
+        location: str = super().convert(value, param, ctx)
+        return local_path(location) if location.startswith("file:") else location
 
 
 class PathType(click.Path):
@@ -188,6 +209,8 @@ INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_outp
 """A location that is read, one that is written, and one that isn't checked."""
 INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))
 """A file or folder that is read, and one that is written."""
+LOCAL_FOLDER = LocalFolderType()
+"""A folder of this machine that is written without the engine."""
 
 
 # --- options -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from spark_assign.groups.windows import WINDOW_SLICES, rank_subscribers
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import contains_partition
 from spark_assign.spark.java_order import string_order
-from spark_assign.tables.errors import SourceError, count
+from spark_assign.tables.errors import SourceError, count, in_one_line
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 _REASONS = {
@@ -74,7 +74,7 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
     """
     rows = explain_moves(plan, group_id, topic, partition, cluster=cluster)
     name = "{topic}-{partition} of {cluster}/{group_id}".format_map(rows[0])
-    return f"{name}: {' '.join(row['explanation'] for row in rows)}"
+    return in_one_line(f"{name}: {' '.join(row['explanation'] for row in rows)}")
 
 
 def explain_moves(
@@ -151,10 +151,10 @@ def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, st
         return matches[0]
     if matches:
         names = ", ".join("/".join(match[:2]) for match in matches)
-        raise SourceError(f"Several clusters have a group {group_id}. Use one of: {names}.")
+        raise SourceError(in_one_line(f"Several clusters have a group {group_id}. Use one of: {names}."))
     rejected = plan.rejected.where(is_group).limit(1).collect()  # one row
     reason = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
-    raise SourceError(f"group {group_id} is not planned{reason}")
+    raise SourceError(in_one_line(f"group {group_id} is not planned{reason}"))
 
 
 @dataclass(frozen=True)
@@ -244,8 +244,8 @@ def _explanations(facts: _Facts, topic: str, partition: int) -> list[dict[str, A
     owner = facts.who("assigned to")
     if owner is None:
         raise SourceError(
-            f"{topic}-{partition} is neither owned nor assigned in that group. Use a partition of a topic that the "
-            "group subscribes to, as TOPIC-PARTITION."
+            f"{in_one_line(topic)}-{partition} is neither owned nor assigned in that group. Use a partition of a topic "
+            "that the group subscribes to, as TOPIC-PARTITION."
         )
     text = f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)})."
     return [dict(zip(names, (owner, owner, None), strict=True)) | {"explanation": text}]

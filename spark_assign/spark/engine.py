@@ -69,6 +69,10 @@ _MAX_MESSAGE_BYTES = 16 * 2**20
 TABLE_FORMATS = ("delta", "iceberg")
 """Formats that Sail reads and writes, besides parquet, csv, and json."""
 
+SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "file", "gs", "hdfs", "s3", "s3a")
+"""Schemes of URIs at which Sail reads and writes."""
+_READ_SCHEMES = (*SCHEMES, "hf", "http", "https")
+
 _ROWS_PER_FILE_PIECE = 1_000_000
 
 
@@ -249,6 +253,15 @@ def require_spark(spark: SparkSession, need: str) -> None:
     """
     if is_embedded(spark):
         raise needs_spark(need)
+
+
+def check_scheme(location: str, *, is_written: bool = False) -> None:
+    """Raises ConfigError if Sail doesn't know the scheme of a location. Sail takes `dbfs:/x` for a folder."""
+    scheme = re.match("([A-Za-z][A-Za-z0-9+.-]*):", location)
+    known = SCHEMES if is_written else _READ_SCHEMES
+    if scheme and scheme[1] not in known:
+        names = ", ".join(known)
+        raise needs_spark(f"{location}, whose scheme isn't one of {names} (a folder would be ./{location}),")
 
 
 def unknown_format(format: str | None, error: BaseException) -> SourceError | None:

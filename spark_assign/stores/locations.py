@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlparse, urlsplit
 
+from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import SourceError, in_one_line, reason
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_DENIED = re.compile("denied|forbidden|permission|unauthorized", re.IGNORECASE)
+ANSWER_SECONDS = 30.0
+"""Maximum time until a file system of another machine answers the first call of `file_system`."""
 MAX_DEPTH = 16
 """Maximum number of folders in each other below a location."""
 
@@ -58,13 +62,33 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
 
     Raises:
         pyarrow.ArrowException: pyarrow doesn't know the file system.
+        OSError: it can't be reached, or hasn't answered in `ANSWER_SECONDS`. A call of pyarrow can't be interrupted, so
+            another thread makes the first one.
     """
-    from pyarrow import fs
+    from pyarrow import ArrowException, fs
 
     local = local_path(location)
     if local is not None:
         return fs.LocalFileSystem(), local
-    return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
+    uri = re.sub(r"^s3[an]://", "s3://", location)
+    if re.match("gc?s://[^?]*$", uri):  # by default, pyarrow tries again for 15 minutes
+        uri += f"?retry_limit_seconds={ANSWER_SECONDS / 2}"
+
+    def reached() -> tuple[fs.FileSystem, str]:
+        system, path = fs.FileSystem.from_uri(uri)
+        try:
+            system.get_file_info(path)
+        except (OSError, ArrowException) as error:
+            if not _DENIED.search(str(error)):  # credentials can be for writing only
+                raise
+        return system, path
+
+    try:
+        return within(ANSWER_SECONDS, reached)
+    except TimeoutError as error:
+        raise TimeoutError(f"{location} hasn't answered in {ANSWER_SECONDS:.0f} s") from error
+    except ImportError as error:
+        raise OSError(f"{location}: {error}") from error
 
 
 def files_below(system: fs.FileSystem, base: str, *, follow_links: bool) -> list[fs.FileInfo]:

@@ -22,7 +22,8 @@ import platform
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -39,7 +40,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.numeric.arrays import MAX_PARTITIONS
-from spark_assign.spark.engine import refused_option, require_spark, unknown_format
+from spark_assign.spark.engine import check_scheme, is_embedded, refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path
@@ -202,8 +203,8 @@ def write_run(
         require_spark(spark, f"--output-option {', '.join(options)} for csv" if options else f"Csv in {output}")
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
+    previous = _newest(target, attempt.run_id)
     try:
-        previous = _newest(target, attempt.run_id)
         attempt = replace(attempt, id=new_attempt(None if previous is None else previous.attempt))
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
             result = None
@@ -338,11 +339,12 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     rows = target.manifest_rows()
     if rows is not None:
         return max((row["run_id"] for row in rows if row["run_id"] < safe_id), default=None)
-    frame = target.manifest()
-    if frame is None:
-        return None
-    earlier = frame.where(F.col("run_id") < safe_id).agg(F.max("run_id").alias("run_id"))
-    newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
+    with _readable(output):
+        frame = target.manifest()
+        if frame is None:
+            return None
+        earlier = frame.where(F.col("run_id") < safe_id).agg(F.max("run_id").alias("run_id"))
+        newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
     return newest_run_id
 
 
@@ -386,6 +388,8 @@ def _local_folders(target: FolderTarget | CatalogTarget, names: Iterable[str], a
 def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
     """Returns the folder or catalog target of a location."""
     if is_path(output):
+        if is_embedded(spark):
+            check_scheme(output)
         return FolderTarget(spark, output, schemas)
     require_spark(spark, f"The catalog {output}")
     return CatalogTarget(spark, output, schemas)
@@ -397,15 +401,23 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
     if rows is not None:
         row = newest_row(rows, run_id)
         return None if row is None else read_manifest(target.output, row, row["finished_at"])
-    frame = target.manifest()
-    if frame is None:
-        return None
+    with _readable(target.output):
+        frame = target.manifest()
+        return None if frame is None else _newest_of_frame(target.output, frame, run_id)
+
+
+@contextmanager
+def _readable(output: str) -> Iterator[None]:
+    """Raises SourceError if the engine can't read the manifest of a location inside the context."""
     try:
-        return _newest_of_frame(target.output, frame, run_id)
-    except PySparkException as error:
-        if re.search("(Json|IO) error", str(error)):  # of the embedded engine; Spark reads such a line as nulls
-            raise unreadable_manifest(target.output) from error
-        raise
+        yield
+    except Exception as error:  # classic PySpark lets Java's own exceptions through
+        if isinstance(error, SparkAssignError) or is_engine_failure(error):
+            raise
+        # Of the embedded engine; Spark reads such a line as nulls. HDFS has an IO error if it can't be reached.
+        if re.search("(Json|IO) error(?! occurred)", str(error)):
+            raise unreadable_manifest(output) from error
+        raise SourceError(f"{output} cannot be read: {reason(error)}") from error
 
 
 def _newest_of_frame(output: str, frame: DataFrame, run_id: str | None) -> Manifest | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyarrow import fs
+from pyspark.errors import UnsupportedOperationException
 
 from spark_assign.cli import job as cli_job
 from spark_assign.cli import job_tables
-from spark_assign.cli.options import LOCAL_FILES, require_format, require_input, require_output
+from spark_assign.cli.options import LOCAL_FILES, LOCAL_FOLDER, require_format, require_input, require_output
 from spark_assign.spark.engine import ENGINE
-from spark_assign.tables.errors import ConfigError
+from spark_assign.stores import locations, run_store
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.cases import cases
 
 SAMPLE = ["--sample"]
@@ -135,6 +141,14 @@ ON_SPARK = [
     ("report", ["--simulation", "a=main.simulated"], "main.simulated, a name in a catalog"),
     ("history", ["--records", "main.records"], "main.records, a name in a catalog"),
     ("config", ["--prune", "main.plans", "--keep", "30d"], "main.plans, a name in a catalog"),
+    ("plan", [*SAMPLE, "--output", "dbfs:/x"], "dbfs:/x, whose scheme isn't one of abfs,"),
+    ("plan", [*SAMPLE, "--output", "http://127.0.0.1:1/x"], "http://127.0.0.1:1/x, whose scheme isn't one of"),
+    ("plan", [*SAMPLE, "--table", "loads=jdbc:x"], "jdbc:x, whose scheme isn't one of"),
+    ("check", ["--plan", "a:b:c"], "a:b:c, whose scheme isn't one of"),
+    ("report", ["--simulation", "a=memory://x"], "memory://x, whose scheme isn't one of"),
+    ("config", ["--prune", "dbfs:/x", "--keep", "30d"], "dbfs:/x, whose scheme isn't one of"),
+    ("history", ["--sample", "--output-fleet", "dbfs:/x"], "dbfs:/x, whose scheme isn't one of"),
+    ("history", ["--bootstrap-server", "h:9", "--follow", "--archive", "a:b"], "a:b, whose scheme isn't one of"),
 ]
 
 
@@ -158,14 +172,74 @@ def test_what_needs_spark_starts_no_engine(
     assert "needs Spark, but this is the embedded engine (Sail). Choose Spark: spark-assign --env local JOB" in message
 
 
+@cases(
+    "job words",
+    ("snapshot", ["--bootstrap-server", "nowhere:9", "--fleet-dir", "s3://bucket/x"]),
+    ("daily", ["--sample", "--output", "dbfs:/x"]),
+    ("simulate", ["crash", "--pictures-dir", "dbfs:/x"]),
+    ("simulate", ["90x10", "--output", "dbfs:/x"]),
+)
+def test_folders_that_this_process_writes(
+    job: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """On any engine, they are on this machine: no folder `dbfs:` is made in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    assert import_module(f"jobs.{job}").main(words) == 2
+    assert f"{words[-1]} isn't a folder of this machine" in capsys.readouterr().err + caplog.text
+    assert list(tmp_path.iterdir()) == []
+    assert LOCAL_FOLDER.convert(f"file:{tmp_path}/new", None, None) == f"{tmp_path}/new"
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_file_system_that_does_not_answer(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that names the location, in bounded time; credentials that can only write are no reason."""
+    monkeypatch.setattr(locations, "ANSWER_SECONDS", 0.1)
+
+    def answer(path: str) -> None:
+        if hangs:
+            threading.Event().wait(60)
+        raise OSError("AWS Error ACCESS_DENIED")
+
+    system = SimpleNamespace(get_file_info=answer)
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=lambda uri: (system, uri)))
+    if hangs:
+        with pytest.raises(TimeoutError, match="gs://box/plans hasn't answered in 0 s"):
+            locations.file_system("gs://box/plans")
+    else:
+        assert locations.file_system("gs://box/plans") == (system, "gs://box/plans?retry_limit_seconds=0.05")
+
+
+@cases(
+    "error problem",
+    (UnsupportedOperationException("URL without authority: a:b"), "s3://box/x cannot be read: URL without authority"),
+    (RuntimeError("Generic HdfsObjectStore error: IO error occurred"), "s3://box/x cannot be read: Generic"),
+    (UnsupportedOperationException("Json error: no number"), "the manifest has a row that can't be read"),
+)
+def test_stored_runs_that_the_engine_cannot_read(error: Exception, problem: str) -> None:
+    """Wrong input, in one sentence with the location, for readers and writers alike."""
+
+    def manifest() -> None:
+        raise error
+
+    target: Any = SimpleNamespace(output="s3://box/x", manifest_rows=lambda: None, manifest=manifest)
+    with pytest.raises(SourceError, match=problem):
+        run_store._newest(target, None)
+
+
 def test_what_the_embedded_engine_can_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Folders, by any name, and tables of Delta and Iceberg."""
     monkeypatch.setenv(ENGINE, "embedded")
     monkeypatch.chdir(tmp_path)
     Path("plans").mkdir()
-    for location in ("plans", "./new", "s3://bucket/plans"):
+    for location in ("plans", "./new", "./a:b", "s3://bucket/plans", "gs://b", "abfss://box@host/plans", "hdfs:///x"):
         require_input(location)
         require_output(location)
+    require_input("https://host/members.parquet")
     for name in (None, "parquet", "delta", "iceberg"):
         require_format(name)
     require_output("new", is_folder=True)

@@ -174,6 +174,36 @@ def test_where_settings_come_from(
     assert "SPARK_ASSIGN_COMPARE_TOP: 'five' is not a valid integer" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"), [("tops = 3", "unknown key tops"), ("top = 'x'", "top is 'x'"), ("top =", "isn't valid TOML")]
+)
+def test_a_file_that_cannot_be_shown(text: str, problem: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """`--show` refuses a file by the words of `--check`, and one that isn't there too."""
+    file = tmp_path / "plan.toml"
+    assert config.main(["--show", "plan", "--config", str(file)]) == 2
+    file.write_text(text)
+    assert config.main(["--show", "plan", "--config", str(file)]) == 2
+    shown = caplog.messages[-1]
+    assert config.main(["--check", str(file)]) == 2
+    assert caplog.messages[-1] == shown
+    assert f"config: {file}: {problem}" in shown
+    assert f"{file}: can't be read" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [("TOP", "9" * 20, "isn't a number of at most"), ("TABLE", "loads", "expected NAME=VALUE")],
+)
+def test_a_value_of_the_environment_that_the_job_refuses(
+    name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`--show` refuses it too."""
+    monkeypatch.setenv(f"SPARK_ASSIGN_PLAN_{name}", value)
+    assert config.main(["--show", "plan"]) == 2
+    assert f"SPARK_ASSIGN_PLAN_{name}: " in caplog.text
+    assert problem in caplog.text
+
+
 USE_ONE = "Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION"
 
 

@@ -14,11 +14,11 @@ import pytest
 
 pytest.importorskip("requests", reason="reading Connect clusters is an extra")
 
-from spark_assign.sources import time_limit
 from spark_assign.sources.auth import http_session
 from spark_assign.sources.connect import cluster_snapshot, rest
 from spark_assign.sources.connect.cluster_snapshot import parse_targets
 from spark_assign.sources.connect.http_settings import HttpSettings
+from spark_assign.stores import time_limit
 from tests.unit import connect_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, serving
 

@@ -11,11 +11,14 @@ import sys
 import unicodedata
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from jobs import plan as plan_job
 from spark_assign.cli.job import Outcome, VisibleFormatter, run_and_print
 from spark_assign.cli.settings_file import from_file
+from spark_assign.groups.explaining import explain
 from spark_assign.report import migration
 from spark_assign.report.formatting import aligned, group_name, listed, visible
 from spark_assign.sources.files.snapshot_files import write_folder
@@ -124,6 +127,20 @@ def test_a_cluster_stays_in_the_folder_of_the_fleet(cluster: str, tmp_path: Path
     assert [path.name for path in fleet.iterdir()] == [name]
     assert (tmp_path / safe_run_id(cluster)).resolve().parent == tmp_path
     assert not set(safe_run_id(cluster)) & {"/", "\\", "\x00"}
+
+
+def test_an_explanation_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A member ID with a line end doesn't begin a line that looks like another message."""
+    row = {"cluster": "c", "group_id": "x\ny", "topic": "t0", "partition": 1}
+    rows = [{**row, "explanation": "stays with x\ntouch file, which owned 1."}]
+    monkeypatch.setattr("spark_assign.groups.explaining.explain_moves", lambda *_, **__: rows)
+    assert explain(None, "x\ny", "t0", 1) == "t0-1 of c/x\\ny: stays with x\\ntouch file, which owned 1."  # type: ignore
+    monkeypatch.setattr("spark_assign.groups.planning.plan", lambda *_: None)
+    monkeypatch.setattr("spark_assign.groups.explaining.is_group_named", lambda *_: None)
+    monkeypatch.setattr(plan_job, "_only_groups", lambda *_: None)
+    monkeypatch.setattr(plan_job, "_choice", lambda _: None)
+    assert plan_job._explain(SimpleNamespace(explain=("x\ny", "t0-1")), None) == 0  # type: ignore
+    assert capsys.readouterr().out == "t0-1 of c/x\\ny: stays with x\\ntouch file, which owned 1.\n"
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = '''" + "x" * 1_000_000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,3 +135,51 @@ leave(2)
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (process.returncode, process.stdout, process.stderr) == (2, "removed\n", "")
+
+
+PRINTS = """
+import sys
+from spark_assign.cli.job import job, starting_session
+from spark_assign.report.formatting import listed
+
+@job("An example.", "Exit codes.", name="example")
+def main(options):
+    listed("groups", [{"group_id": "ü\U0001f600"}])
+    with starting_session():
+        pass
+    print("ü – \U0001f600")
+    return 0
+
+sys.exit(main())
+"""
+
+
+def printed(
+    tmp_path: Path, *words: str, streams: str = "", encoding: str = "ascii"
+) -> subprocess.CompletedProcess[str]:
+    """What the job prints on standard output of an encoding, or with streams that the shell has closed."""
+    (tmp_path / "prints.py").write_text(PRINTS, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+    command = shlex.join([sys.executable, str(tmp_path / "prints.py"), *words])
+    shell = ["sh", "-c", f"{command} {streams}"]
+    return subprocess.run(shell, env=environment, capture_output=True, text=True, encoding=encoding)
+
+
+def test_characters_that_standard_output_lacks(tmp_path: Path) -> None:
+    """They are codes, and don't end a job that has done its work. JSON stays JSON."""
+    text = printed(tmp_path)
+    assert (text.returncode, text.stdout, text.stderr) == (0, "\\xfc \\u2013 \\U0001f600\n", "")
+    assert printed(tmp_path, "-o", "csv").stdout == "group_id\n\\xfc\\U0001f600\n"
+    for format, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        for encoding in ("ascii", "latin-1", "utf-8"):
+            document = read(printed(tmp_path, "-o", format, encoding=encoding).stdout)
+            assert document["tables"]["groups"] == [{"group_id": "ü\U0001f600"}]
+            assert document["summary"] == "ü – \U0001f600"
+
+
+@pytest.mark.parametrize("streams", [">&-", "<&- >&- 2>&-"])
+def test_standard_output_that_is_closed(streams: str, tmp_path: Path) -> None:
+    """What is printed is lost; the job ends as otherwise."""
+    for words in ((), ("-o", "json")):
+        ended = printed(tmp_path, *words, streams=streams)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

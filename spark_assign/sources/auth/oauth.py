@@ -20,8 +20,8 @@ from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden, read_file
 from spark_assign.sources.auth.tls import Tls
-from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import shortened, split_url
+from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 
 URL = "sasl.oauthbearer.token.endpoint.url"

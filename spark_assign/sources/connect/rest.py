@@ -19,8 +19,8 @@ from pydantic_core import from_json
 
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
-from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import split_url
+from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import SourceError, needs_extra
 
 MAX_VALUES = 5_000_000

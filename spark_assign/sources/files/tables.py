@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.spark.dataframes import union
-from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
+from spark_assign.spark.engine import check_scheme, is_embedded, require_spark, shares_files, unknown_format
 from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
@@ -132,6 +132,8 @@ def find_tables(
     tables = dict(tables or {})
     if unknown := sorted(set(tables) - set(shape.schemas)):
         raise SourceError(f"unknown table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
+    for each in (location or "", *tables.values()) if is_embedded(spark) else ():
+        check_scheme(each)
     sources: dict[str, list[TableSource]] = {}
     if location is not None:
         names = tuple(shape.schemas)
