@@ -381,3 +381,11 @@ def test_an_id_that_is_glued_to_its_host(tmp_path: Path) -> None:
     files = _files(tmp_path, topics=TOPICS, groups="\n".join([header, *rows]))
     read = describe_text.read([files["topics"]], [files["groups"]], "prod", group="shop")
     assert _rows(read, "members", "group_id", "member_id", "client_host") == [("shop", member, "/10.0.0.7")]
+
+
+def test_a_group_that_is_only_listed_is_not_empty(tmp_path: Path) -> None:
+    """A list says that it was: its state is unknown, so that it is rejected."""
+    files = _files(tmp_path, topics=TOPICS, groups="GROUP   STATE\nlisted  Empty\n")
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    assert _rows(read, "groups", "group_id", "state") == [("listed", None)]
+    assert _rows(read, "undescribed", "group_id") == [("listed",)]
