@@ -270,7 +270,9 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         if len(texts):  # `binary_length` takes longer, and only long texts need it
             width = np.int64 if pa.types.is_large_string(kind) else np.int32
-            ends: IntArray = np.frombuffer(texts.buffers()[1], width)[texts.offset : texts.offset + len(texts) + 1]
+            ends: np.typing.NDArray[np.int64] = np.frombuffer(texts.buffers()[1], width)[
+                texts.offset : texts.offset + len(texts) + 1
+            ]
             if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
                 lengths = pc.binary_length(texts)
                 yield lengths if texts is column else lengths.take(column.indices)
