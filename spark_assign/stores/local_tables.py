@@ -270,7 +270,7 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         if len(texts):  # `binary_length` takes longer, and only long texts need it
             width = np.int64 if pa.types.is_large_string(kind) else np.int32
-            ends: np.typing.NDArray[np.int64] = np.frombuffer(texts.buffers()[1], width)[
+            ends: np.typing.NDArray[Any] = np.frombuffer(texts.buffers()[1], width)[
                 texts.offset : texts.offset + len(texts) + 1
             ]
             if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
