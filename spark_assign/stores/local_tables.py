@@ -60,7 +60,7 @@ _MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 <<
 """Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
 _MAX_NAME_BYTES = 32_767
 """Maximum size of a name: Kafka writes its size in two bytes."""
-_LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 64 << 20
+_LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 256 << 20
 """Size from which a text is long, and the maximum size of all long texts of a table."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
@@ -270,7 +270,7 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         if len(texts):  # `binary_length` takes longer, and only long texts need it
             width = np.int64 if pa.types.is_large_string(kind) else np.int32
-            ends: np.typing.NDArray[np.int64] = np.frombuffer(texts.buffers()[1], width)[
+            ends: np.typing.NDArray[Any] = np.frombuffer(texts.buffers()[1], width)[
                 texts.offset : texts.offset + len(texts) + 1
             ]
             if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
