@@ -340,7 +340,7 @@ def test_a_message_about_a_group_with_codes(tmp_path: Path) -> None:
     text = "Consumer group 'shop\x1b[0m' has no active members.\n\x1b[1mConsumer group 'n' has no active members.\x1b[m"
     files = _files(tmp_path, topics=TOPICS, groups=f"{GROUPS}\n{text}")
     read = describe_text.read([files["topics"]], [files["groups"]], "prod")
-    assert ("shop\x1b[0m", "Empty") in _rows(read, "groups", "group_id", "state")
+    assert ("shop\x1b[0m", None) in _rows(read, "groups", "group_id", "state")
     assert ("n", "Empty") in _rows(read, "groups", "group_id", "state")
     assert "shop\x1b[0m" in {name for (name,) in _rows(read, "undescribed", "group_id")}
     assert len(_rows(read, "members", "group_id")) == 3
