@@ -123,13 +123,7 @@ def check_usage(options: Options) -> None:
 @parameter_options(HistoryThresholds, "commit_gap_ms", "deploy_gap_ms")
 @parameter_options(DailyLimits, "max_growth", *OF_STREAMS, "max_rebalances_per_day", "max_pause_ms")
 @parameter_options(StreamsParams)
-@location_option(
-    "--output",
-    "Folder for the runs of all steps, and for the pages of each day.",
-    type=LOCAL_FOLDER,
-    metavar="DIR",
-    required=True,
-)
+@location_option("--output", "Folder for all runs and pages.", type=LOCAL_FOLDER, metavar="DIR", required=True)
 @click.option("--run-id", metavar="ID", help="Name of the day's run (default: the date in UTC, such as 20261127).")
 @notify_options("default: alerts.json in --output")
 @fail_on("alerts", "a group exceeds a threshold")

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
+from spark_assign.cli.job_tables import exit_code, read_topologies, store_and_read, store_fleet, stored_history
 from spark_assign.cli.options import (
     FORMAT,
     INPUT,
@@ -62,6 +62,7 @@ from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
 
+_sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
@@ -238,7 +239,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
     if options.replay:
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)
-    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+    return exit_code(options, tables["rejected"])
 
 
 @contextlib.contextmanager
@@ -371,10 +372,6 @@ def _known_tables(spark: SparkSession, options: Options, location: str | None) -
         ends = tables["offsets"].where("end_offset is not null").groupBy("cluster", "topic", "partition")
         known["end_offsets"] = ends.agg(F.max("end_offset").alias("end_offset"))
     return known
-
-
-def _sample() -> str:
-    return sample(__file__, "history")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from spark_assign.cli.cluster_changes import (
     planned_reassignment,
 )
 from spark_assign.cli.job import Commands, Job, Options, Rule, job, spark_session
-from spark_assign.cli.job_tables import on_fleet, store_and_read, stored_history
+from spark_assign.cli.job_tables import exit_code, on_fleet, store_and_read, stored_history
 from spark_assign.cli.options import (
     ListType,
     compose_options,
@@ -184,7 +184,7 @@ def placing(options: Options) -> int:
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
     results = _write(options, "place", {"placements": placed.placements, "rejected": placed.rejected})
     print(report.summarize_placements(results["placements"], results["rejected"]), flush=True)
-    return _failed(options, results["rejected"])
+    return exit_code(options, results["rejected"])
 
 
 @_command(
@@ -213,7 +213,7 @@ def checking(options: Options) -> int:
     about = ("brokers", "racks", "problems", "clusters")
     results = _write(options, "check", {name: getattr(checked, name) for name in about})
     print(report.summarize_check(results["clusters"], results["problems"]), flush=True)
-    return _failed(options, results["problems"])
+    return exit_code(options, results["problems"])
 
 
 @_command(
@@ -247,7 +247,7 @@ def reassigning(options: Options) -> int:
     if is_timed:
         print("\n" + report.summarize_schedule(results["schedule"]), flush=True)
     _write_tool_files(options, tool_files(plan, **given_parameters(options, Batches)))
-    return _failed(options, results["rejected"])
+    return exit_code(options, results["rejected"])
 
 
 @_command(
@@ -271,7 +271,7 @@ def scheduling(options: Options) -> int:
     results = _write(options, "schedule", {**frames, "schedule": _schedule(options, plan)})
     print(report.summarize_schedule(results["schedule"]), flush=True)
     _write_tool_files(options, tool_files(plan, **given_parameters(options, Batches)))
-    return _failed(options, results["rejected"])
+    return exit_code(options, results["rejected"])
 
 
 def _is_timed(options: Options) -> bool:
@@ -366,7 +366,7 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     if "zones" in results:
         print("\n" + report.summarize_operated_zones(results["zones"]), flush=True)
     _write_tool_files(options, tool_files(changes_of_leader_moves(results["leader_moves"])))
-    return _failed(options, results["rejected"])
+    return exit_code(options, results["rejected"])
 
 
 def _write_tool_files(options: Options, files: DataFrame) -> None:
@@ -415,10 +415,6 @@ def _write(options: Options, name: str, tables: Tables) -> Tables:
         options.output_format = None
     inputs = {"job": f"replicas {name}", "fleet": fleet_or_sample(options, __file__)}
     return store_and_read(options, tables, inputs=inputs, found=options.fail_on, prints=False)
-
-
-def _failed(options: Options, found: DataFrame) -> int:
-    return int(options.fail_on is not None and not found.isEmpty())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
 from spark_assign.cli.job import Job, Options, job, spark_session
-from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
+from spark_assign.cli.job_tables import exit_code, read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
     INPUT,
     LOCAL_FOLDER,
@@ -29,7 +29,6 @@ from spark_assign.cli.options import (
     moved_option,
     output_options,
     parameter_options,
-    require_local_folder,
     sample,
     top,
 )
@@ -58,7 +57,6 @@ from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
-from spark_assign.stores.locations import local_path
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
@@ -156,20 +154,13 @@ def _scenario(name: str) -> Job:
     return run
 
 
-def _local_output(options: Options) -> None:
-    """Raises ConfigError if the output isn't a folder of this machine."""
-    if options.output:
-        require_local_folder(options.output)
-        options.output = local_path(options.output)
-
-
 def _connect_scenario(name: str) -> Job:
     """Returns the job of a scenario of a Connect cluster."""
 
-    @job(None, EXIT_CODES, name=name, label="simulate", usage=(_local_output,))
+    @job(None, EXIT_CODES, name=name, label="simulate")
     @parameter_options(Drawn, defaults=True)
     @parameter_options(connect.ConnectTiming)
-    @output_options()
+    @output_options(type=LOCAL_FOLDER)
     @REJECTED
     def run(options: Options) -> int:
         """Simulate and draw a scenario of a Connect cluster, with each of its protocols."""
@@ -249,7 +240,7 @@ def run_connect_fleet(options: Options, spark: SparkSession) -> int:
     inputs = {"fleet": location, "events": options.connect_events, **times}
     tables = store_and_read(options, tables, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on)
     print(summarize_connect_simulation(tables["costs"], tables["rejected"], options.top), flush=True)
-    return _exit_code(options, tables["rejected"])
+    return exit_code(options, tables["rejected"])
 
 
 def _store_connect(options: Options, tables: dict[str, connect.Rows], folder: Path, inputs: Mapping[str, Any]) -> None:
@@ -290,7 +281,7 @@ def run_fleet_scenario(options: Options, scenario: Scenario) -> int:
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if largest:
         _draw(options, scenario, largest[0], read_picture_data(simulation, largest[0]))
-    return _exit_code(options, simulation.rejected)
+    return exit_code(options, simulation.rejected)
 
 
 def _scenario_settings(options: Options, scenario: Scenario) -> tuple[Settings, Sequence[str]]:
@@ -327,7 +318,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
             results |= _large_tables(options, compared)
         stored = _store(options, results)
         print(summarize_comparison(stored["comparison"], stored["rejected"], options.top), flush=True)
-        return _exit_code(options, stored["rejected"])
+        return exit_code(options, stored["rejected"])
     variant = (options.variant or ("configured",))[0]
     simulation = simulate(fleet, events, variant, settings)
     results = dict(simulation.tables) | (_large_tables(options, simulation) if options.output else {})
@@ -351,7 +342,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
         streams = streams.with_tables({name: stored[f"{streams.prefix}{name}"] for name in streams.tables})
         print(summarize_streams_simulation(streams, options.top), flush=True)
         rejected = rejected.unionByName(streams.rejected)
-    return _exit_code(options, rejected)
+    return exit_code(options, rejected)
 
 
 def _large_tables(options: Options, simulation: Simulation) -> dict[str, DataFrame]:
@@ -369,10 +360,6 @@ def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
     """Returns the tables, stored and read back if --output is given."""
     inputs = {"fleet": fleet_or_sample(options, __file__), "events": options.events, "settings": _times(options)}
     return store_and_read(options, tables, inputs=inputs, found=options.fail_on)
-
-
-def _exit_code(options: Options, rejected: DataFrame) -> int:
-    return int(options.fail_on == "rejected" and not rejected.isEmpty())
 
 
 if __name__ == "__main__":

@@ -152,6 +152,11 @@ def store_and_read(
     return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
 
+def exit_code(options: Options, found: DataFrame) -> int:
+    """Returns 1 if there are rows that `--fail-on` names, else 0."""
+    return int(options.fail_on is not None and not found.isEmpty())
+
+
 def store_or_cache(options: Options, result: R, *, inputs: Mapping[str, Any]) -> R:
     """Returns a result computed once: with its tables as stored or, without `--output`, cached.
 

@@ -481,19 +481,23 @@ def format_options(files: str = "files") -> Decorator:
 
 
 def output_options(
-    help: str = f"{WHERE} for the output tables (default: print only).", *, default_run_id: bool = True
+    help: str = f"{WHERE} for the output tables (default: print only).",
+    *,
+    type: LocationType | None = None,
+    default_run_id: bool = True,
 ) -> Decorator:
     """Returns `--output`, `--output-format`, `--output-option`, and `--run-id`.
 
     Args:
         help: what is written to the location.
+        type: see `location_option`.
         default_run_id: whether the current time is the default of `--run-id`, instead of None.
     """
     run_id: dict[str, Any] = {"default": time_as_run_id} if default_run_id else {}
     formats = "Format of the output tables: parquet (default), csv, json, or any other format of Spark."
     run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
     return compose_options(
-        location_option("--output", help),
+        location_option("--output", help, type=type),
         click.option("--output-format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
