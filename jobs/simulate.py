@@ -216,7 +216,7 @@ def run_connect_scenario(options: Options, scenario: connect.ConnectScenario) ->
     options.outcome.locations["pictures"] = str(folder)
     print(f"Drawn to {picture}", flush=True)
     if options.output:  # for the report
-        _store_connect(options, simulation, Path(options.output), {"scenario": scenario.name, **times})
+        _store_connect(options, simulation, Path(options.output).resolve(), {"scenario": scenario.name, **times})
     return int(options.fail_on == "rejected" and bool(simulation["rejected"]))
 
 
