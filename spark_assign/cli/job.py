@@ -24,7 +24,16 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from spark_assign.cli.options import CONFIG, LOCATION, DurationType, MovedOption, check_rule, location_option
+from spark_assign.cli.options import (
+    CONFIG,
+    FILE_TO_WRITE,
+    LOCATION,
+    DurationType,
+    MovedOption,
+    check_rule,
+    location_option,
+    require_file_to_write,
+)
 from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.stores.locations import file_system, is_special, join
 from spark_assign.tables.errors import SparkAssignError, find_fault, reason
@@ -456,6 +465,9 @@ class Job(Command):
                 check_rule(options, rule)
             else:
                 rule(options)
+        for each in self.params:
+            if each.type is FILE_TO_WRITE and (file := getattr(options, str(each.name))) is not None:
+                require_file_to_write(each.opts[0], file)
         if hasattr(options, "owners") and not getattr(options, "clusters", None):
             from spark_assign.cli.owners import check_owners  # of no use to a snapshot, which should start soon
 

@@ -108,6 +108,20 @@ def require_local_folder(location: str) -> None:
     require_output(location, is_folder=True)
 
 
+def require_file_to_write(flag: str, file: Path) -> None:
+    """Checks a file before anything is computed. Raises ConfigError if it is a folder, or has no folder."""
+    try:
+        is_folder = stat.S_ISDIR(os.stat(file).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = False
+    except OSError as error:  # a name can be too long
+        raise ConfigError(f"{flag} {file}: {error.strerror}") from error
+    if is_folder:
+        raise ConfigError(f"{flag} {file} is a folder. Name a file in it, for example {file / 'file'}.")
+    if not file.absolute().parent.is_dir():
+        raise ConfigError(f"{flag} {file}: the folder {file.absolute().parent} doesn't exist. Create it first.")
+
+
 def _require_engine(location: str, *, is_folder: bool, is_written: bool = False) -> None:
     """Raises ConfigError if a location is a name in a catalog, or a URI, that the engine can't open."""
     is_name = not is_path(location) and not os.path.exists(location)
@@ -183,26 +197,8 @@ class PathType(click.Path):
         return super().convert(value, param, ctx)
 
 
-class FileToWriteType(PathType):
-    """A file that a job writes in the end: it isn't a folder, and its folder exists."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Checks the file before anything is computed."""
-        file: Path = super().convert(value, param, ctx)
-        try:
-            is_folder = stat.S_ISDIR(os.stat(file).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            is_folder = False
-        except OSError as error:  # a name can be too long
-            self.fail(f"{file}: {error.strerror}.", param, ctx)
-        if is_folder:
-            self.fail(f"{file} is a folder. Name a file in it, for example {file / 'file'}.", param, ctx)
-        if not file.absolute().parent.is_dir():
-            self.fail(f"{file}: the folder {file.absolute().parent} doesn't exist. Create it first.", param, ctx)
-        return file
-
-
-PATH, FILE_TO_WRITE = PathType(), FileToWriteType()
+PATH, FILE_TO_WRITE = PathType(), PathType()
+"""A path, and one of a file that a job writes in the end (`require_file_to_write`)."""
 FORMAT = CheckedType(require_format)
 """A format of tables, which the engine must have."""
 INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType(lambda _: None)

@@ -104,12 +104,8 @@ def test_jobs_are_as_the_api_has_them(target: str, name: str) -> None:
 
 @each_job
 @each_target
-def test_the_wheel_and_its_entries_are_this_projects(
-    target: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wheel_and_its_entries_are_this_projects(target: str, name: str) -> None:
     """The name, the script, the file, and arguments that each task's job takes; every parameter is used."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "main.kafka").mkdir()  # a volume, too
     plain = job(target, name)
     wheel = f"./dist/{PROJECT['name']}-{__version__}-py3-none-any.whl"
     assert any(fnmatch(wheel, text) for text in strings(plain) if text.endswith(".whl"))

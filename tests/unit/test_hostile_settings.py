@@ -168,8 +168,8 @@ def test_owners_without_end(tmp_path: Path) -> None:
     ("n" * 300, "File name too long"),
 )
 def test_a_file_to_write_is_checked_before_anything_is_planned(
-    place: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: str, problem: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not after minutes, when the plan is stored and the file can't be."""
     assert commands()["plan"](["--sample", "--openmetrics", str(tmp_path / place)]) == 2
-    assert problem in capsys.readouterr().err
+    assert problem in caplog.text
