@@ -229,8 +229,9 @@ def _readers(fleet: FleetTables, now: Tables) -> DataFrame:
 
 
 def _logs(replicas: DataFrame) -> DataFrame:
-    """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known)."""
-    number, are_known = F.size("replicas"), F.count("bytes") == F.count(F.lit(1))
+    """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known, or one of
+    them is negative)."""
+    number, are_known = F.size("replicas"), F.count_if(F.col("bytes") >= 0) == F.count(F.lit(1))
     disk_bytes = F.when(are_known, _bounded(F.sum(F.col("bytes").cast("decimal(20,0)") * number)))
     return replicas.groupBy(*_TOPIC).agg(F.sum(number).alias("replicas"), disk_bytes.alias("disk_bytes"))
 

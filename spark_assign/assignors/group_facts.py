@@ -702,6 +702,8 @@ def rejected_table(facts: IndexedFacts, faults: dict[int, tuple[str, str]]) -> p
             "cluster": facts.cluster.take(groups),
             "group_id": facts.group_id.take(groups),
             "code": pa.array([faults[group][0] for group in sorted(faults)], pa.string()),
-            "detail": pa.array([faults[group][1] for group in sorted(faults)], pa.string()),
+            "detail": pa.array(
+                [faults[group][1].encode("utf-8", "backslashreplace") for group in sorted(faults)], pa.binary()
+            ).cast(pa.string()),  # an assignor of a user can have half a surrogate pair in its error
         }
     )

@@ -142,7 +142,7 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
     added = F.array_except("new_replicas", "previous_replicas")
     removed = F.array_except("previous_replicas", "new_replicas")
     if fleet.sizes is not None:
-        placed = placed.join(fleet.sizes.select(*_KEY, "bytes"), _KEY, "left")
+        placed = placed.join(fleet.sizes.where("bytes >= 0").select(*_KEY, "bytes"), _KEY, "left")
     values = {
         "kind": F.lit(PLACEMENT),
         "moved_to": added,

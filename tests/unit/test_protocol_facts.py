@@ -96,6 +96,13 @@ MAY_BE_NOTHING = (
 )
 
 
+@pytest.mark.parametrize(("revoke", "restore", "name"), [(-1, None, "revoke_ms"), (0, -1, "restore_ms")])
+def test_times_of_a_partition_that_cannot_be(revoke: int | None, restore: int | None, name: str) -> None:
+    """They would shorten the pauses of a group below nothing."""
+    fault = f"settings: {name} of t-0 is -1, expected 0 or more"
+    assert _refused(facts.times("t", 0, revoke, restore)) == ("bad-settings", fault)
+
+
 @pytest.mark.parametrize("name", GROUP_TIMES)
 def test_times_that_cannot_be(name: str) -> None:
     """What may be nothing is 0 or more, everything else 1 or more."""

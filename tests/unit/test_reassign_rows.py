@@ -284,6 +284,7 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             BAD,
             "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them",
         ),
+        ([size(0, 5), size(1, -1)], "bad-sizes", "sizes: t-1 has -1 bytes. Correct the row"),
         (
             [size(0, 2**63 - 1), size(1, 2**63 - 1)],
             "bad-sizes",

@@ -128,12 +128,13 @@ class Odd(GroupAssignor):
             "twice": {first: [("t", 0)], second: [("t", 0)]},
             "beyond": {first: [("t", 4)]},
             "stranger": {"x": [("t", 0)]},
+            "half": {"\ud800": [("t", 0)]},
         }[group.cluster]
 
 
 def test_an_assignor_of_ones_own() -> None:
     """Each group for itself; what goes wrong in one is told and stays there."""
-    cases = ("fine", "twice", "beyond", "stranger", "missing")
+    cases = ("fine", "twice", "beyond", "stranger", "half", "missing")
     rows = [plain("a", "b", case=case, owned={"a": [("t", 3)]}) for case in cases]
     found = plan_rows(facts(rows, []), PlanParams((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
     assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
@@ -143,6 +144,7 @@ def test_an_assignor_of_ones_own() -> None:
         "twice": ("assignor-failed", "Odd: ValueError: it assigns t-0 to 'a' and to 'b'"),
         "beyond": ("assignor-failed", "Odd: ValueError: it assigns t-4, which does not exist or nobody subscribes to"),
         "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which isn't a member of the group"),
+        "half": ("assignor-failed", r"Odd: ValueError: it assigns to '\ud800', which isn't a member of the group"),
         "missing": ("assignor-failed", "Odd: KeyError: 'missing'"),
     }
 

@@ -291,6 +291,9 @@ def _weights(rows: pa.Table, topics: list[str], partition: IntArray) -> tuple[In
     if not rows.num_rows:
         return np.ones(len(partition), np.int64), False
     known = [size for size in rows["bytes"].to_pylist() if size is not None]
+    if (least := min(known, default=0)) < 0:
+        row = rows.slice(rows["bytes"].to_pylist().index(least), 1).to_pylist()[0]
+        raise RejectedError("bad-sizes", f"sizes: {row['topic']}-{row['partition']} has {least} bytes. Correct the row")
     mean = sum(known) // max(len(known), 1)
     weights = _amounts(rows, "bytes", topics, partition)
     return np.array([max(1, mean if size is None else size) for size in weights], np.int64), True

@@ -101,6 +101,11 @@ class SimulationInput:
             detail = f"members: generation_id is {generation:,}, expected at most {MAX_GENERATION:,}"
             raise InvalidGroupError("bad-generation", detail)
         times = {code(topic_index[row["topic"]], row["partition"]): row for row in self.rows["times"]}
+        for row in self.rows["times"]:
+            for name in ("revoke_ms", "restore_ms"):
+                if (row[name] or 0) < 0:
+                    detail = f"settings: {name} of {row['topic']}-{row['partition']} is {row[name]}, expected 0 or more"
+                    raise InvalidGroupError("bad-settings", detail)
         return InitialState(
             members=self._members(variant, assignors, topic_index),
             topics=topics,
