@@ -50,7 +50,7 @@ from spark_assign.stores.locations import (
     shortened,
 )
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
-from spark_assign.tables.schema_fields import is_name
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_name
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
@@ -58,8 +58,6 @@ _MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
 _MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 << 20
 """Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
-_MAX_NAME_BYTES = 32_767
-"""Maximum size of a name: Kafka writes its size in two bytes."""
 _LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 256 << 20
 """Size from which a text is long, and the maximum size of all long texts of a table."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
@@ -240,13 +238,13 @@ class _TextCheck:
         """
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             long = [lengths.filter(pc.greater(lengths, _LONG_TEXT_BYTES)) for lengths in _long_lengths(column)]
-            if is_name(name) and _longest(long) > _MAX_NAME_BYTES:
+            if is_name(name) and _longest(long) > MAX_NAME_BYTES:
                 before = bisect.bisect_left(
-                    range(len(rows)), _MAX_NAME_BYTES + 1, key=lambda row: _longest(_long_lengths(column[: row + 1]))
+                    range(len(rows)), MAX_NAME_BYTES + 1, key=lambda row: _longest(_long_lengths(column[: row + 1]))
                 )
                 size = _longest(_long_lengths(column[before : before + 1]))
                 problem = f"{name} of row {self.num_rows + before + 1:,} has {size:,} bytes"
-                remedy = f"A name has at most {_MAX_NAME_BYTES:,}: shorten it, or remove the row"
+                remedy = f"A name has at most {MAX_NAME_BYTES:,}: shorten it, or remove the row"
                 raise UnreadableFileError(problem, remedy)
             if added := sum(pc.sum(lengths).as_py() or 0 for lengths in long):
                 self.size += added

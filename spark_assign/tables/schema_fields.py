@@ -49,6 +49,16 @@ def schema(*texts: str) -> T.StructType:
 _NAMES = {"cluster", "connector", "id", "ids", "subtopology", "topic", "topics"}
 
 
+MAX_NAME_BYTES = 32_767
+"""Maximum size of a name: most versions of Kafka's requests and records write its size in two bytes. Others, such as
+the rack of a member of KIP-848, can be longer; what has one is not stored in a snapshot."""
+
+
+def is_too_long(text: str | None) -> bool:
+    """Checks whether a text can't be a name, in linear time."""
+    return text is not None and 4 * len(text) > MAX_NAME_BYTES and len(text.encode("utf-8", "replace")) > MAX_NAME_BYTES
+
+
 def is_name(column: str) -> bool:
     """Checks whether a text column has names: of Kafka, which writes at most 32,767 bytes of them, or of a cluster.
 

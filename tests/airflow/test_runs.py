@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from spark_assign_airflow.operators import launched
 
 from tests.airflow.conftest import NOTIFIER, Airflow, imported
 
@@ -213,3 +214,13 @@ def test_no_clone(run: Run, tmp_path: Path) -> None:
     assert (done.state, done.jobs) == ("failed", [])
     assert "no spark-submit.sh found; specify the folder of a clone" in done.alerts
     assert json.dumps(done.alerts).count("plan try") == 1
+
+
+def test_a_set_up_that_fails_shows_no_setting_of_spark(airflow: Airflow, tmp_path: Path) -> None:
+    """The log of a task and its notifier would have the passwords of Hadoop's file systems."""
+    (tmp_path / "spark-submit.sh").write_text("#!/usr/bin/env bash\necho no such environment >&2\nexit 2\n")
+    (tmp_path / "spark-submit.sh").chmod(0o755)
+    with pytest.raises(Exception, match="ended with 2") as error:
+        launched(str(tmp_path), "nope", {"spark.hadoop.fs.s3a.secret.key": "hunter2=x", "spark.master": "local"})
+    assert "--conf 'spark.hadoop.fs.s3a.secret.key=…' --conf 'spark.master=…'" in str(error.value)
+    assert "hunter2" not in str(error.value)

@@ -163,7 +163,7 @@ def test_a_member_whose_url_is_none() -> None:
 
 def test_an_error_is_short() -> None:
     """Names are those of strangers."""
-    with serving(connect_stub.cluster({}) | {"/": connect_stub.ROOT | {"kafka_cluster_id": "x" * 100_000}}) as stub:
+    with serving(connect_stub.cluster({}) | {"/": connect_stub.ROOT | {"kafka_cluster_id": "x" * 8_000}}) as stub:
         targets, groups = parse_targets([f"prod={stub.url}"]), ConnectGroups("kafka-1", {}, {})
         with pytest.raises(SourceError, match="meet in Kafka cluster xxx") as error:
             connect.snapshot(targets, groups=groups)

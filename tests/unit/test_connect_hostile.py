@@ -63,6 +63,10 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "state is an object": changed(("status", "tasks", 0, "state"), {}),
     "worker is null": changed(("status", "connector", "worker_id"), None),
     "worker is a number": changed(("status", "tasks", 0, "worker_id"), 8083),
+    "a long worker": changed(("status", "connector", "worker_id"), "w" * 40_000),
+    "a long state": changed(("status", "tasks", 0, "state"), "S" * 40_000),
+    "a long Kafka cluster": GOOD | {"/": ROOT | {"kafka_cluster_id": "k" * 40_000}},
+    "a long name": GOOD | {"/connectors": ["n" * 40_000], EXPANDED: {"n" * 40_000: FILES}},
     "type is an object": changed(("info", "type"), {"a": 1}),
     "type is a number": changed(("info", "type"), 3),
     "task 2^40": changed(("info", "tasks", 0, "task"), 1 << 40),
@@ -194,6 +198,16 @@ def test_a_body_without_end(head: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
         read, unreadable, errors = take(url, good.url)
     assert (read, unreadable) == (["good"], ["hostile"])
     assert "more than 4 MB" in errors[0]
+
+
+def test_answers_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is small, and all of a cluster together have a limit."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(rest, "MAX_CLUSTER_BYTES", 4 << 20)
+    with serving(GOOD | {"/": ROOT | {"more": "x" * (5 << 20)}}) as hostile, serving(GOOD) as good:
+        read, unreadable, errors = take(hostile.url, good.url)
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert "the answers of the cluster have more than 4 MB" in errors[0]
 
 
 def test_a_first_line_that_is_no_status(monkeypatch: pytest.MonkeyPatch) -> None:

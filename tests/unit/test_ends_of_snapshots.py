@@ -263,7 +263,7 @@ def test_partitions_that_nobody_has() -> None:
     assert found == {"g": {("t", 0), ("t", 1), ("gone", 2)}}
 
 
-@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x"])
+@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x", f"a.{'b' * 64}.c:1"])
 def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Wrong input."""
     assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
@@ -297,15 +297,21 @@ def test_servers_of_any_form(servers: str) -> None:
         ([1], "t", [0, 2], "lacks a partition"),
         ([1], "t", [-1], "lacks a partition"),
         ([1], None, [0], "lacks a partition of the topic None"),
+        ([1], "t" * 32_768, [0], "lacks a partition of the topic 'ttt"),
+        (["r" * 32_768], "t", [0], "has a cluster ID or a rack of more than 32,767 bytes"),
     ],
 )
 def test_metadata_that_contradicts_itself(
-    monkeypatch: pytest.MonkeyPatch, brokers: list[int], topic: str, partitions: list[int], problem: str | None
+    monkeypatch: pytest.MonkeyPatch, brokers: list[Any], topic: str, partitions: list[int], problem: str | None
 ) -> None:
     """Such rows of one cluster would be faults of the whole fleet."""
     listed = [SimpleNamespace(partition_index=number) for number in partitions]
     metadata = SimpleNamespace(
-        brokers=[SimpleNamespace(node_id=broker) for broker in brokers],
+        cluster_id="c",
+        brokers=[
+            SimpleNamespace(node_id=1, rack=each) if isinstance(each, str) else SimpleNamespace(node_id=each, rack=None)
+            for each in brokers
+        ],
         topics=[SimpleNamespace(name=topic, error_code=0, partitions=listed)],
     )
     monkeypatch.setattr(kafka_connection.ClusterConnection, "send_any", lambda _, __: metadata)

@@ -212,3 +212,16 @@ def test_a_broker_that_never_answers_is_not_waited_for_by_batch() -> None:
     assert sorted(faults) == sorted(names[1])
     assert set(faults.values()) == {"SilentBrokerError: broker 1 has not answered 3 requests like this in a row"}
     assert sent[1, "DescribeGroupsRequest"] == 3 * kafka_connection.LANES
+
+
+@cases(
+    "columns topics problem",
+    ({}, ("t" * 32_767,), None),
+    ({"rack_id": "r" * 32_768}, (), "rack_id of members has more than 32,767 bytes"),
+    ({"client_tags": ["k=v", "\u20ac" * 11_000]}, (), "client_tags of members has more than 32,767 bytes"),
+    ({}, ("t" * 32_768,), "a subscribed topic has more than 32,767 bytes"),
+)
+def test_names_that_no_table_can_have(columns: dict[str, Any], topics: tuple[str, ...], problem: str | None) -> None:
+    """Of a member of KIP-848, as long as it likes. The group is undescribed; its rows would be faults of all groups."""
+    member = group_description.MemberDescription({"member_id": "m", "position": 1, **columns}, topics, {})
+    assert group_description.GroupDescription("Stable", "range", [member]).long_name() == problem

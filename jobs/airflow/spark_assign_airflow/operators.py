@@ -167,7 +167,8 @@ def launched(project: str, environment: str, conf: Mapping[str, Any]) -> Launche
     done = subprocess.run(command, capture_output=True, text=True, timeout=SET_UP_S, check=False)
     if done.returncode:
         kind = AirflowFailException if done.returncode == 2 else AirflowException
-        raise kind(f"{shlex.join(command)} ended with {done.returncode}:\n{done.stderr.strip()}")
+        shown = [word.partition("=")[0] + "=…" if word in settings[1::2] else word for word in command]  # no secrets
+        raise kind(f"{shlex.join(shown)} ended with {done.returncode}:\n{done.stderr.strip()}")
     return Launched(done.stdout.strip().splitlines()[-1])
 
 

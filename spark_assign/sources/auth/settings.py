@@ -20,6 +20,8 @@ from spark_assign.tables.errors import ConfigError
 
 _SERVER = re.compile(r"(?:[\w.%-]*://)?(?:\[[^][@/\s]+\]|[^][@/?#\s:]+|[0-9A-Fa-f:.]+)?(?::[0-9]+)?")
 """A server of `bootstrap.servers`. The port is optional, as in kafka-python."""
+_MAX_LABEL = 64
+"""Length from which a part of a host name between two dots is none."""
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _MECHANISMS = (*_PASSWORDS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
@@ -130,7 +132,8 @@ def _settings(properties: Mapping[str, str]) -> dict[str, Any]:
 
 def check_servers(bootstrap_servers: str) -> None:
     """Raises ConfigError for what can't be servers. It doesn't repeat what is before an @, which can be a password."""
-    if not all(_SERVER.fullmatch(server.strip()) for server in bootstrap_servers.split(",")):
+    servers = [server.strip() for server in bootstrap_servers.split(",")]
+    if not all(_SERVER.fullmatch(server) and len(max(server.split("."), key=len)) < _MAX_LABEL for server in servers):
         text = f"Kafka at {bootstrap_servers.rpartition('@')[2]:.1000}: expected HOST:PORT,…"
         raise ConfigError(f"{text}. Correct --bootstrap-server.")
 

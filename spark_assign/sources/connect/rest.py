@@ -22,9 +22,12 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.stores.locations import split_url
 from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import SourceError, needs_extra
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES
 
 MAX_VALUES = 5_000_000
 """Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
+MAX_CLUSTER_BYTES = 512 << 20
+"""Maximum size of all answers of a cluster."""
 ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
 """Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
 _MAX_ERROR_BYTES = 1 << 20
@@ -36,10 +39,14 @@ UNASSIGNED = "UNASSIGNED"
 _TaskNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
 
 
+_MAX_NAME = MAX_NAME_BYTES // 4
+"""Maximum number of characters of a text in an answer."""
+
+
 class _Answer(BaseModel):
     """A part of an answer. Fields that aren't read are ignored."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+    model_config = ConfigDict(strict=True, extra="ignore", str_max_length=_MAX_NAME)
 
 
 class Status(_Answer):
@@ -117,8 +124,9 @@ class _Expanded(_Answer):
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _ROOT = TypeAdapter(_Root)
-_NAMES = TypeAdapter(Annotated[list[str], FailFast()])
-_LISTING = TypeAdapter(Annotated[dict[str, _Expanded] | list[Any], Field(union_mode="left_to_right")])
+_Name = Annotated[str, Field(max_length=_MAX_NAME)]
+_NAMES = TypeAdapter(Annotated[list[_Name], FailFast()])
+_LISTING = TypeAdapter(Annotated[dict[_Name, _Expanded] | list[Any], Field(union_mode="left_to_right")])
 _INFO = TypeAdapter(_ConnectorInfo)
 _TASKS = TypeAdapter(Annotated[list[_Task], FailFast()])
 _STATUS = TypeAdapter(_ConnectorStatus)
@@ -206,6 +214,7 @@ class ConnectHttp:
         self._secrets = (*settings.secrets(), Secret(token))
         self._session = http_session.session(settings.tls_context(), header)
         self._end = time.monotonic() + CLUSTER_TIMEOUTS * settings.timeout_s
+        self._left_bytes = MAX_CLUSTER_BYTES
         self._session.headers.update({"Accept": "application/json", "User-Agent": "spark-assign-snapshot"})
 
     @property
@@ -272,6 +281,9 @@ class ConnectHttp:
             if time.monotonic() >= self._end:
                 raise too_slow from None
             raise self._unreachable(url, error) from None
+        self._left_bytes -= len(body)
+        if self._left_bytes < 0:
+            raise SourceError(f"GET {url}: the answers of the cluster have more than {MAX_CLUSTER_BYTES >> 20} MB.")
         if response.status_code != 200:
             raise self._error_of_status(url, response, body)
         return body

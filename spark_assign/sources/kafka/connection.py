@@ -31,6 +31,7 @@ from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
 from spark_assign.wire.reader import WireError
 
 T = TypeVar("T")
@@ -75,9 +76,13 @@ def _contradiction(metadata: Any) -> str | None:
     ids = [broker.node_id for broker in metadata.brokers]
     if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or len(ids) > MAX_BROKERS:
         return f"lists a broker twice, or a negative ID, or more than {MAX_BROKERS:,} brokers"
+    if any(map(is_too_long, [metadata.cluster_id, *(broker.rack for broker in metadata.brokers)])):
+        return f"has a cluster ID or a rack of more than {MAX_NAME_BYTES:,} bytes"
     for topic in metadata.topics:
         numbers = sorted(partition.partition_index for partition in topic.partitions)
-        if topic.error_code == 0 and (not topic.name or numbers != list(range(len(numbers)))):
+        if topic.error_code == 0 and (
+            not topic.name or is_too_long(topic.name) or numbers != list(range(len(numbers)))
+        ):
             return f"lacks a partition of the topic {topic.name!r:.260}, or lists one twice"
     return None
 

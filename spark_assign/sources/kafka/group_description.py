@@ -17,6 +17,7 @@ from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.streams.classic_members import StreamsMember
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
@@ -67,6 +68,20 @@ class GroupDescription:
     subscription_type: str | None = None
     more: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
+
+    def long_name(self) -> str | None:
+        """Returns what is too long for a name, as a text, or None."""
+        columns = [("groups", {"assignor": self.assignor, "state": self.state})]
+        columns += [("members", member.columns) for member in self.members]
+        columns += [("subtopologies", each) for each in self.subtopologies]
+        for table, row in columns:
+            for name, value in row.items():
+                texts = value if isinstance(value, list) else [value]
+                if any(is_too_long(text) for text in texts if isinstance(text, str)):
+                    return f"{name} of {table} has more than {MAX_NAME_BYTES:,} bytes"
+        lists = {id(each): each for member in self.members for each in (member.topics, member.matched)}
+        is_long = any(is_too_long(topic) for each in lists.values() for topic in each)
+        return f"a subscribed topic has more than {MAX_NAME_BYTES:,} bytes" if is_long else None
 
     def columns(self, group_id: str) -> dict[str, Any]:
         """Returns columns of its row of `groups`, with the leader's library and version if it has classic members."""

@@ -241,6 +241,8 @@ def describe(
         state = None if group.state in EMPTY_STATES and group_id in faults else group.state
         description = described.get(group_id, GroupDescription(state, assignor="", members=[]))
         error = faults.get(group_id, description.problem)
+        if (long := description.long_name()) is not None:
+            description, error = GroupDescription(None, assignor="", members=[]), long
         _add_group(rows, group, description, error, replicas.get(group_id))
     for caveat, ids in sorted(applications.caveats.items()):
         report(f"{caveat}: {', '.join(sorted(ids))}")
