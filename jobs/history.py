@@ -272,7 +272,7 @@ def _copy(options: Options, folder: str) -> int:
         Path(str(local_path(folder))),
         properties=properties,
         **given_parameters(options, Redaction),
-        report=lambda text: print(visible(f"history: {text}", also="\n"), file=sys.stderr),
+        report=lambda text: print(visible(f"history: {text}", escaped="\n"), file=sys.stderr),
     )
 
 

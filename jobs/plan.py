@@ -269,7 +269,7 @@ def _explain(options: Options, fleet: Fleet) -> int:
     except SourceError as error:
         raise SourceError(f"{error}{similar_name(fleet.topics, 'topic', topic)}") from error
     reasons = " ".join(row["explanation"] for row in rows)
-    print(visible(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}", also="\n"))
+    print(visible(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}", escaped="\n"))
     return 0
 
 

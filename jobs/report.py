@@ -56,7 +56,7 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "drift": STORED_DRIFT_TABLES,
     "advice": ADVISE_TABLES,
 }
-OTHERWISE = {
+OTHER_SCHEMAS = {
     "simulation": (
         "comparison",
         {
@@ -137,8 +137,8 @@ def main(options: Options) -> int:
     found = {job: select(stored(spark, job, place)) for job, place in given.items()}
     if options.history:
         found["history"] = select(stored_history(spark, options.history))
-    whence = [(NAMES.get(job, job.capitalize()), each) for job, each in found.items()]
-    whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
+    named_runs = [(NAMES.get(job, job.capitalize()), each) for job, each in found.items()]
+    named_runs += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}
     compared = tables.get("comparison", {})
     of_streams = tables_of_kind(STREAMS, compared) | tables_of_kind(STREAMS, plan.tables if plan else {})
@@ -163,7 +163,7 @@ def main(options: Options) -> int:
         offsets=snapshot.get("offsets"),
         snapshot=snapshot,
         title=options.title,
-        sources=[(name, run_of(each)) for name, each in whence],
+        sources=[(name, run_of(each)) for name, each in named_runs],
     )
     publish(page.encode(), options.output_file)
     options.outcome.locations["report"] = str(options.output_file.resolve())
@@ -185,7 +185,7 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
         raise SourceError(
             f"{place}, run {found.manifest.run_id}, is of the job {writer}. Name a run of the job {wanted}"
         )
-    table, others = OTHERWISE.get(job, ("", {}))
+    table, others = OTHER_SCHEMAS.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_run(spark, place, found.manifest.run_id, schemas={**OF_JOBS[job], **others})
     return found

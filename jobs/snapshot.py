@@ -196,7 +196,7 @@ def main(options: Options) -> int:
         return _take_all(options)
     snapshot = _snapshot(options)
     for error in snapshot.problems().values():
-        print(visible(f"snapshot: not read: {error}", also="\n"), file=sys.stderr)
+        print(visible(f"snapshot: not read: {error}", escaped="\n"), file=sys.stderr)
     written = store_snapshot("snapshot", options, snapshot)
     options.outcome.rows = snapshot.rows()
     counts = ", ".join(f"{n} {table}" for table, n in snapshot.rows().items())

@@ -201,7 +201,7 @@ _KEYS = {
 _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group whose keys must be unique."""
 
-_FURTHER = {
+_CONDITIONS = {
     "topics": {"partitions": "partitions is null or partitions < 0"},
     "replicas": {"replicas": "replicas is null", "partition": "partition is null or partition < 0"},
 }
@@ -228,10 +228,10 @@ _MEASURES = {
 
 _COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks", "undescribed")
 
-_LOOKED: list[tuple[str, str | None]] = [
+_PROBLEMS: list[tuple[str, str | None]] = [
     (table, problem)
     for table, key in _KEYS.items()
-    for problem in (None, *dict.fromkeys([*key, *_FURTHER.get(table, ())]))
+    for problem in (None, *dict.fromkeys([*key, *_CONDITIONS.get(table, ())]))
 ]
 """Tables and their columns that can be faulty; None: no fault. Grouping by an index is cheaper than by names."""
 
@@ -285,7 +285,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     """
     present = {name: table for name in _KEYS if (table := tables.get(name)) is not None}
     looked = reduce(DataFrame.unionByName, [_rows(name, table) for name, table in present.items()])
-    valid_indexes = [index for index, (_, problem) in enumerate(_LOOKED) if problem is None]
+    valid_indexes = [index for index, (_, problem) in enumerate(_PROBLEMS) if problem is None]
     is_duplicate = F.col("what").isin(valid_indexes) & F.col("key").isNotNull() & (F.col("rows") > 1)
     aggregates = {"rows": F.count(F.lit(1)), **{name: F.sum(name) for name in _MEASURES}}
     summary = (
@@ -295,7 +295,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
         .agg(*(F.sum(name).alias(name) for name in aggregates), F.min("key").alias("example"))
         .collect()  # a row or two per table and kind of fault
     )
-    results = [(*_LOOKED[row["what"]], row) for row in summary]
+    results = [(*_PROBLEMS[row["what"]], row) for row in summary]
     faulty = [(table, problem or _TWICE, row) for table, problem, row in results if problem or row["twice"]]
     if faulty:
         faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
@@ -315,16 +315,16 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
     """Returns the rows to check: faulty candidates with their key, other rows only to be counted.
 
     Returns:
-        what (index into `_LOOKED`), key (text; null: only counted), and the measures.
+        what (index into `_PROBLEMS`), key (text; null: only counted), and the measures.
     """
     conditions = {name: F.col(name).isNull() for name in _KEYS[table]}
-    conditions |= {name: F.expr(condition) for name, condition in _FURTHER.get(table, {}).items()}
-    fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in conditions.items()))
+    conditions |= {name: F.expr(condition) for name, condition in _CONDITIONS.get(table, {}).items()}
+    fault = F.coalesce(*(F.when(value, F.lit(_PROBLEMS.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
     measures = {name: F.expr(value if table == of else "0L") for name, (of, value) in _MEASURES.items()}
     return rows.select(
         # Not coalesce, of which Sail and the DataFrame's schema disagree whether it can be null.
-        F.when(fault.isNull(), F.lit(_LOOKED.index((table, None)))).otherwise(fault).alias("what"),
+        F.when(fault.isNull(), F.lit(_PROBLEMS.index((table, None)))).otherwise(fault).alias("what"),
         key.alias("key"),
         *(value.cast("long").alias(name) for name, value in measures.items()),
     )

@@ -166,7 +166,7 @@ def take_snapshots(
             for cluster, problem in problems.items():
                 failed.append((cluster, problem.rstrip(".")))
                 failure = f"{replace(task, cluster=cluster)}: not read: {problem.rstrip('.')}."
-                print(visible(failure, also="\n"), _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
+                print(visible(failure, escaped="\n"), _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
     return stored, sorted(failed)
 
 

@@ -299,13 +299,13 @@ def _next(rows: DailyRows) -> Part:
 
 def _clusters(rows: DailyRows) -> Part:
     stale = [row["cluster"] for row in rows.clusters if row["stale"]]
-    names = visible(", ".join(stale), also="\n")
+    names = visible(", ".join(stale), escaped="\n")
     sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
     age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
     columns: parts.Columns = ["cluster problem labels stale last_snapshot=taken_at", age]
     ordered = sorted(rows.clusters, key=lambda row: (not row["problem"], not row["stale"]))
     table = parts.table_of("Clusters", ordered, columns)
-    return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])
+    return Part("Stale clusters", [sentence, *(visible(each, escaped="\n") for each in rows.missing)], [table])
 
 
 # --- queries ------------------------------------------------------------------------------------------------------

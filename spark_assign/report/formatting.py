@@ -46,13 +46,13 @@ MAX_REJECTED = 10
 """Maximum number of rejected groups that a summary lists."""
 
 
-def visible(text: str, *, also: str = "") -> str:
+def visible(text: str, *, escaped: str = "") -> str:
     """Returns the text with a code (`\\x1b`, `\\u202e`) for each character that a terminal obeys instead of showing it.
 
     Names of groups, clients, and topics come from anyone who can join a group. Line ends and tabs stay, except those
-    in `also`.
+    in `escaped`.
     """
-    for character in also:
+    for character in escaped:
         text = text.replace(character, character.encode("unicode_escape").decode())
     return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
@@ -213,7 +213,7 @@ def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:
 def group_name(row: Row) -> str:
     """Returns the name of a row's group (`in_cluster`), with the team that owns the group if the row has it."""
     team = row.get("team")
-    return visible(in_cluster(row["cluster"], f"{row['group_id']}{f' ({team})' if team else ''}"), also="\n")
+    return visible(in_cluster(row["cluster"], f"{row['group_id']}{f' ({team})' if team else ''}"), escaped="\n")
 
 
 def partition_name(row: Row) -> str:
@@ -273,7 +273,7 @@ def one_line(text: str) -> str:
 def rejected_name(row: Row) -> str:
     """Returns the name of what a row of a table `rejected` rejects: a group, topic, cluster, or Connect cluster."""
     cluster, *name = (cell(row[each]) for each in row if each not in ("code", "detail"))
-    return visible(in_cluster(cluster, "/".join(name)) if name else cluster, also="\n")
+    return visible(in_cluster(cluster, "/".join(name)) if name else cluster, escaped="\n")
 
 
 def rejected_line(row: Row, name: Callable[[Row], str] = group_name) -> str:
@@ -303,7 +303,7 @@ def note_lines(rows: Rows, name: Callable[[Row], str] = group_name) -> list[str]
     pairs = [(row, row.get("note")) for row in rows]
     pairs += [(row, f"planned {rules}") for row in rows if (rules := row.get("rules_note"))]
     texts = (f"{name(row)}: {note}" for row, note in pairs if note)
-    notes = dict.fromkeys(f"  {visible(text, also=chr(10))}" for text in texts)
+    notes = dict.fromkeys(f"  {visible(text, escaped=chr(10))}" for text in texts)
     return ["", "Notes:", *notes] if notes else []
 
 
@@ -317,7 +317,7 @@ def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> lis
 
     A cell of more than `_MAX_WIDTH` characters widens only its own row.
     """
-    shown = [[visible(cell, also="\n") for cell in row] for row in rows]
+    shown = [[visible(cell, escaped="\n") for cell in row] for row in rows]
     widths = [min(max(map(len, column)), _MAX_WIDTH) for column in zip(*shown, strict=True)]
     lines = []
     for row in shown:

@@ -332,7 +332,7 @@ def format_group_members(metrics: Rows, found: GroupMembers, kind: str = "") -> 
         details = MemberLines(found, row, names)
         for each, line in zip(of_group, table, strict=False):
             texts = details.lines(each["member_id"], _LINES)
-            lines += [line, *("    " + visible(text, also="\n") for text in texts)]
+            lines += [line, *("    " + visible(text, escaped="\n") for text in texts)]
         more = len(of_group) - len(table)
         lines += [f"… and {count(more, 'more member')}: -o json has all", ""] if more else [""]
     return "\n".join([*lines, *found.notes]).rstrip()

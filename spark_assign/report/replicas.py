@@ -53,7 +53,7 @@ def _before_and_after(name: str) -> list[Column]:
 
 def _path(path: str | None) -> str:
     """Returns the first characters of a path."""
-    return DASH if path is None else visible(path[:_PATH], also="\n\t")
+    return DASH if path is None else visible(path[:_PATH], escaped="\n\t")
 
 
 _EFFECTS = (span("rebalances"), span("epochs"))

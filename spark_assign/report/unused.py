@@ -51,7 +51,7 @@ def summarize_unused(unused: DataFrame, rejected: DataFrame, limit: int) -> str:
     missing = unused.where(F.col("missing").isNotNull()).groupBy("missing").agg(num_rows("rows"))
     unknown = collected(missing.orderBy(F.desc("rows"), "missing").limit(5))
     lines += ["", "Not known:"] * bool(unknown)
-    lines += [f"  {visible(row['missing'], also=chr(10))} ({count(row['rows'], 'row')})" for row in unknown]
+    lines += [f"  {visible(row['missing'], escaped=chr(10))} ({count(row['rows'], 'row')})" for row in unknown]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
@@ -71,8 +71,8 @@ def format_unused(rows: Rows) -> str:
     """Returns the reason of each finding, the data that is missing, and the commands that remove it."""
     lines: list[str] = []
     for row in sorted(rows, key=lambda row: (_name(row), row["subject"])):
-        lines += ["", f"{visible(_name(row), also=chr(10))}: {row['subject']}, {row['certainty']}"]
-        lines.append(f"  {visible(row['reason'], also=chr(10))}")
-        lines += [f"  Not known: {visible(row['missing'], also=chr(10))}"] if row["missing"] else []
+        lines += ["", f"{visible(_name(row), escaped=chr(10))}: {row['subject']}, {row['certainty']}"]
+        lines.append(f"  {visible(row['reason'], escaped=chr(10))}")
+        lines += [f"  Not known: {visible(row['missing'], escaped=chr(10))}"] if row["missing"] else []
         lines += [f"  {line}" for line in (row["commands"] or "").splitlines()]
     return "\n".join(lines).lstrip("\n")
