@@ -411,8 +411,10 @@ def _readable(output: str) -> Iterator[None]:
     """Raises SourceError if the engine can't read the manifest of a location inside the context."""
     try:
         yield
+    except (SparkAssignError, AssertionError, AttributeError, LookupError, NameError, TypeError):
+        raise  # the last five are defects of ours, which no location causes
     except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if isinstance(error, SparkAssignError) or is_engine_failure(error):
+        if is_engine_failure(error):
             raise
         # Of the embedded engine; Spark reads such a line as nulls. HDFS has an IO error if it can't be reached.
         if re.search("(Json|IO) error(?! occurred)", str(error)):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import spark_assign
+from spark_assign import assignors
 from spark_assign.report import results
 from spark_assign.stores.result import Result
 
@@ -82,3 +83,8 @@ def test_documented_errors_are_of_one_hierarchy() -> None:
             if wrong:
                 found[f"{name}.{inner}"] = wrong
     assert found == {}
+
+
+def test_a_former_place_of_public_names() -> None:
+    """An assignor of a user that was written for it still works."""
+    assert import_module("spark_assign.groups.assignors").GroupAssignor is assignors.GroupAssignor
