@@ -63,8 +63,20 @@ class FleetTables:
         if faults:
             raise FleetError(faults)
 
-    @cached_property
+    @property
     def sizes(self) -> Sizes:
+        """As `checked`, of a fleet with members.
+
+        Raises:
+            FleetError: as `checked`, or the fleet is empty.
+        """
+        if not self.checked.members and not self.checked.undescribed:
+            problem = "the fleet is empty: there are no members"
+            raise FleetError([Fault("members", "*", problem, "Give at least one member of one group")])
+        return self.checked
+
+    @cached_property
+    def checked(self) -> Sizes:
         """Number of rows per table, counted and checked by one Spark query per fleet.
 
         Raises:
@@ -148,8 +160,8 @@ class FleetTables:
         return self.undescribed.join(described, GROUP_KEY, "left_anti")
 
     def unpersist(self) -> None:
-        """Discards `sizes` and `found`, so that changed tables are checked again."""
-        for name in ("sizes", "found"):
+        """Discards `checked` and `found`, so that changed tables are checked again."""
+        for name in ("checked", "found"):
             self.__dict__.pop(name, None)
 
     def filter_groups(self, groups: DataFrame) -> Self:
@@ -281,7 +293,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     """Counts the fleet's rows and checks those that belong to no group, in one query.
 
     Raises:
-        FleetError: the fleet is empty, or rows are faulty; lists every kind of fault with its count and an example.
+        FleetError: rows are faulty; lists every kind of fault with its count and an example.
     """
     present = {name: table for name in _KEYS if (table := tables.get(name)) is not None}
     looked = reduce(DataFrame.unionByName, [_rows(name, table) for name, table in present.items()])
@@ -301,9 +313,6 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
         faults = [_fault(table, problem, row["rows"], row["example"]) for table, problem, row in faulty]
         raise FleetError(sorted(faults, key=str))
     counts = {name: sum(row["rows"] for table, _, row in results if table == name) for name in _COUNTED}
-    if not counts["members"] and not counts["undescribed"]:
-        problem_ = "the fleet is empty: there are no members"
-        raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
     counts |= {name: sum(row[name] or 0 for row in summary) for name in _MEASURES}
     counts["subscription_facts"] = counts["subscriptions"] + counts.pop("names")
     counts["subscriptions"] += counts.pop("pairs")

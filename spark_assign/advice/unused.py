@@ -103,7 +103,7 @@ def find_unused(
 
     Raises:
         ConfigError: an invalid threshold.
-        FleetError: a table lacks a column. A null in its key fails the query.
+        FleetError: a table lacks a column, or a fleet has faulty rows that belong to no group.
 
     Examples:
         >>> without_groups = fleet.filter_groups(fleet.groups.where("group_id = 'gone'"))
@@ -118,6 +118,8 @@ def find_unused(
     if fault := find_fault(params):
         raise ConfigError(f"find_unused: {fault}")
     earlier = evidence.earlier
+    for each in (fleet, *([] if earlier is None else [earlier.fleet])):
+        _ = each.checked
     now = _tables(fleet, fleet, evidence.offsets)
     before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
     given = fleet.undescribed if evidence.undescribed is None else evidence.undescribed

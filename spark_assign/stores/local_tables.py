@@ -49,6 +49,7 @@ from spark_assign.stores.locations import (
     problem_of,
     shortened,
 )
+from spark_assign.stores.parquet_footer import row_groups
 from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_name
 
@@ -501,7 +502,7 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
     can repeat a long one in each row.
 
     Raises:
-        ValueError: a row is too large, or text isn't UTF-8.
+        ValueError: a row is too large, text isn't UTF-8, or the footer is damaged.
         UnreadableFileError: see `_TextCheck.add`.
     """
     metadata = parquet.read_metadata(path)
@@ -511,9 +512,12 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
     made = partial(parquet.ParquetFile, path, metadata=metadata, coerce_int96_timestamp_unit="us")
     plain, packed = made(), made(read_dictionary=texts)
     names = [name for name in columns if name in plain.schema_arrow.names]
-    for number in range(plain.num_row_groups):  # each has dictionaries of its own
+    groups = row_groups(path)
+    if len(groups) != metadata.num_row_groups:
+        raise ValueError("it has changed while it was read")
+    for number, facts in enumerate(groups):  # each has dictionaries of its own
         group = metadata.row_group(number)
-        items = sum(group.column(index).num_values for index in range(group.num_columns))  # nulls of lists, too
+        items = sum(column.num_values for column in facts)  # nulls of lists, too
         mean = max(8 * items, group.total_byte_size) // max(1, group.num_rows)
         if mean > MAX_EXPANDED_BYTES:
             raise ValueError(f"a row has more than {MAX_EXPANDED_BYTES:,} bytes")

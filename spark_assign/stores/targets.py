@@ -29,6 +29,7 @@ from spark_assign.spark.dataframes import dataframe_of_rows, to_arrow_type
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores.local_tables import LocalFile, parquet_pieces, read_stored, read_text
 from spark_assign.stores.locations import FileFaults, file_system, join, local_path
+from spark_assign.stores.parquet_footer import row_groups
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import MANIFEST
@@ -413,22 +414,19 @@ def count_rows(table: Path) -> int | None:
     """Returns the number of rows of a table from its Parquet footers, or None if pyarrow can't read them."""
     try:
         return sum(int(parquet.read_metadata(file).num_rows) for file in _parquet_files(table))
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):
         return None
 
 
 def has_no_null(table: Path, columns: Collection[str]) -> bool:
     """Checks whether the Parquet footers of a table show that columns, also of lists, have no null."""
     try:
-        for footer in map(parquet.read_metadata, _parquet_files(table)):
-            for group in map(footer.row_group, range(footer.num_row_groups)):
-                facts = {each: group.column(each).statistics for each in range(group.num_columns)}
-                shown = {each for each, fact in facts.items() if fact and fact.has_null_count and not fact.null_count}
-                names = {each: group.column(each).path_in_schema.split(".")[0] for each in facts}
-                unknown = {names[each] for each in facts.keys() - shown}
-                if not set(columns) <= {names[each] for each in shown} - unknown:
-                    return False
-    except (OSError, pa.ArrowException):
+        for facts in itertools.chain.from_iterable(map(row_groups, _parquet_files(table))):
+            shown = {column.name for column in facts if column.null_count == 0}
+            unknown = {column.name for column in facts if column.null_count != 0}
+            if not set(columns) <= shown - unknown:
+                return False
+    except (OSError, ValueError):
         return False
     return True
 
@@ -437,7 +435,7 @@ def read_rows(table: Path, columns: Sequence[str]) -> list[dict[str, Any]] | Non
     """Returns the rows of a small table of Parquet files, or None if pyarrow can't read them."""
     try:
         tables = [parquet.ParquetFile(file).read(columns=list(columns)) for file in _parquet_files(table)]
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):
         return None
     return [row for batch in tables for row in batch.to_pylist()]
 

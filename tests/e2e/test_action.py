@@ -57,6 +57,7 @@ def test_no_value_is_part_of_a_script() -> None:
     runs = "\n".join(step.get("run", "") for step in STEPS)
     assert re.findall(r"""python"? (-\S+)""", runs) == ["-I"] * 3, "no module of the pull request"
     assert runs.count("::stop-commands::%s") == runs.count("cat messages.txt") == 1, "no command of the pull request"
+    assert runs.index('rm -rf "$WORK/snapshot"') < runs.index('"$WORK/snapshot/$FLEET"'), "none of an earlier use"
     assert "cut -c 1-1000 messages.txt" in runs, "GitHub refuses a long comment, and the old one would stay"
 
 

@@ -52,6 +52,7 @@ from spark_assign.sources.kafka import describe_text, group_description, groups
 from spark_assign.sources.kafka.connection import null_field
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores import local_tables
+from spark_assign.stores import targets as stored_tables
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.locations import FileFaults, UnreadableFileError
 from spark_assign.streams.topology import read_topology
@@ -458,9 +459,15 @@ def jsons() -> list[bytes]:
 def parquets() -> list[bytes]:
     """Parquet files."""
     found = []
-    for compression in ("none", "snappy", "zstd"):
+    columns = {"name": ["g", "h"] * 20, "count": [1, None] * 20, "topics": [["a"], ["b", None]] * 20}
+    for options in (
+        {"compression": "none"},
+        {"compression": "snappy", "row_group_size": 8},
+        {"compression": "zstd", "data_page_version": "2.0", "write_page_index": True},
+        {"use_dictionary": False, "column_encoding": {"name": "DELTA_BYTE_ARRAY", "count": "DELTA_BINARY_PACKED"}},
+    ):
         sink = io.BytesIO()
-        pq.write_table(pa.table({"name": ["g", "h"] * 20, "count": [1, 2] * 20}), sink, compression=compression)
+        pq.write_table(pa.table(columns), sink, **options)
         found.append(sink.getvalue())
     return found
 
@@ -492,9 +499,11 @@ def read_json(data: bytes, folder: Path) -> None:
 
 
 def read_parquet(data: bytes, folder: Path) -> None:
-    """Reads a Parquet file as the embedded engine gets it."""
+    """Reads a Parquet file as the embedded engine gets it, and as a table of a run."""
     file = folder / "t.parquet"
     file.write_bytes(data)
+    stored_tables.has_no_null(folder, ["name", "topics"])
+    stored_tables.count_rows(folder)
     with (
         patch.object(local_tables, "is_embedded", lambda _: True),
         patch.object(local_tables, "dataframe_of", lambda _, table, __: table),

@@ -20,7 +20,7 @@ from spark_assign.advice import EarlierSnapshot, UnusedEvidence, UnusedParams, f
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, FleetError
 from tests.cases import cases
 from tests.snapshots import TAKEN_AT
 from tests.spark.fleets import shuffled
@@ -207,6 +207,19 @@ def test_doubts(spark: SparkSession, places: tuple[str, str]) -> None:
     assert (row["certainty"], "MirrorMaker copies topics" in row["reason"]) == ("possible", True)
     with pytest.raises(ConfigError, match="min_days is nan"):
         find_unused(Fleet.read(spark, places[1]), params=UnusedParams(min_days=float("nan")))
+
+
+def test_faulty_rows(spark: SparkSession, places: tuple[str, str]) -> None:
+    """A row that belongs to no group is a fault of the fleet, of either time; a fleet without members is none."""
+    later, known = Fleet.read(spark, places[1]), evidence(spark, *places)
+    faulty = replace(later, topics=later.topics.union(later.topics.limit(1)))
+    with pytest.raises(FleetError, match=r"topics\.topic: the same key twice"):
+        find_unused(faulty, known)
+    assert known.earlier is not None
+    with pytest.raises(FleetError, match=r"topics\.topic: the same key twice"):
+        find_unused(later, replace(known, earlier=replace(known.earlier, fleet=faulty)))
+    none = later.filter_groups(later.members.where("group_id = 'nobody'"))
+    assert "topic" in {row["subject"] for row in find_unused(none, known).unused.collect()}
 
 
 def test_rows_in_any_order(spark: SparkSession, places: tuple[str, str], seed: int) -> None:
