@@ -299,7 +299,7 @@ def _stored_records(spark: SparkSession, location: str, options: Options) -> Dat
         return spark.table(location)
     table_format = options.records_format or "parquet"
     if table_format == "parquet":
-        return read_parquet_location(spark, "records", location)
+        return read_parquet_location(spark, "records", location, RECORDS.names)
     try:
         records = spark.read.format(table_format).load(location_for(spark, for_spark(location)))
         _ = records.schema  # opens the files

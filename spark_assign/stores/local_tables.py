@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from spark_assign.numeric.arrays import IntArray
 from spark_assign.spark.dataframes import spark_type, to_arrow_type, union
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
 from spark_assign.stores.local_text import (
+    MAX_COLUMNS,
     noun,
     parse_column,
     read_csv_file,
@@ -66,6 +67,8 @@ _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
+_DELTAS = {6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY"}
+"""Encodings of texts that pyarrow can't read as dictionaries."""
 LOST = "lost+found"
 """A folder of a file system, which only its administrator can list."""
 MAX_ENTRIES = 1_000_000
@@ -207,7 +210,7 @@ def _rows(
     for file, read in readers:
         if faults.is_full(table):
             return
-        check = _TextCheck(number, file.path)
+        check = TextCheck(number, file.path)
         with _reported(table, file.path, faults):
             for rows in read():
                 for batch in rows.to_batches():
@@ -221,7 +224,7 @@ _long_texts: defaultdict[int, dict[str, int]] = defaultdict(dict)
 
 
 @dataclass
-class _TextCheck:
+class TextCheck:
     """Checks the texts of a file while it is read: their sizes, before dictionaries are expanded."""
 
     table: int
@@ -262,7 +265,7 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
     """Yields the sizes of the texts in a column, or in each part of a nested one, if it can have long ones."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_nested(kind):
-        parts = column.flatten()
+        parts = [column.keys, column.items] if pa.types.is_map(kind) else column.flatten()
         for part in [parts] if isinstance(parts, pa.Array) else parts:
             yield from _long_lengths(part)
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -333,13 +336,16 @@ _kept: list[tempfile.TemporaryDirectory[str]] = []
 # --- Parquet -------------------------------------------------------------------------------------------------------
 
 
-def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults: FileFaults) -> DataFrame | None:
+def read_parquet(
+    spark: SparkSession, table: str, sources: Sequence[str], faults: FileFaults, needed: Iterable[str] = ()
+) -> DataFrame | None:
     """Reads Parquet files as one table; columns that a file lacks are null.
 
     Args:
         spark: a session on this machine.
         table: the name of the table in messages.
         sources: files and folders.
+        needed: columns that each file has if one has them.
         faults: gets the files that aren't Parquet files, or have columns that don't fit those of other files.
 
     Returns:
@@ -348,9 +354,11 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     files = list_files(sources)
     types: dict[str, tuple[str, str]] = {}
     paths_by_columns: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    found_in: list[tuple[LocalFile, Set[str]]] = []
     for file in files:
         found = _columns_of(table, file.path, faults)
         paths_by_columns.setdefault(tuple(found.items()), []).append(file.path)
+        found_in.append((file, found.keys() | file.partition.keys()))
         for name, kind in found.items():
             if kind == _NULL:
                 continue
@@ -359,6 +367,10 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
                 problem = f"{name} is {kind}, but {first} in {name_of_path(path)}"
                 faults.add_file(table, file.path, problem, "Write both files with the same type")
     faults.add_same_names(table, {name: path for name, (_, path) in types.items()})
+    for file, names in found_in:
+        for name in (set(needed) & types.keys()) - names if names else ():
+            problem = f"the column {name} is missing, but {name_of_path(types[name][1])} has it"
+            faults.add_file(table, file.path, problem, "Write it again")
     if faults.has(table):
         return None
     if is_embedded(spark):
@@ -387,7 +399,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     )
 
 
-def read_parquet_location(spark: SparkSession, table: str, location: str) -> DataFrame:
+def read_parquet_location(spark: SparkSession, table: str, location: str, needed: Iterable[str] = ()) -> DataFrame:
     """Reads a Parquet file, or a folder of Parquet files.
 
     The embedded engine gets local files by pyarrow: it would read no rows of a path that doesn't exist, and refuses the
@@ -397,6 +409,7 @@ def read_parquet_location(spark: SparkSession, table: str, location: str) -> Dat
         spark: the session.
         table: the name of the table in messages.
         location: a path or URI.
+        needed: see `read_parquet`.
 
     Raises:
         SourceError: there is no such file or folder, or it can't be read.
@@ -417,7 +430,7 @@ def read_parquet_location(spark: SparkSession, table: str, location: str) -> Dat
             raise SourceError(f"{table}: {location} cannot be read: {reason(error)}") from error
         return frame
     faults = FileFaults()
-    rows = read_parquet(spark, table, [local], faults)
+    rows = read_parquet(spark, table, [local], faults, needed)
     faults.verify()
     assert rows is not None
     return rows
@@ -473,7 +486,7 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None
     Raises:
         SourceError: its content is damaged, or a text is too long (`number`: see `_read_files`).
     """
-    check = None if number is None else _TextCheck(number, file.path)
+    check = None if number is None else TextCheck(number, file.path)
     try:
         for batch in batches(file.path, schema.names, check):
             names = batch.schema.names
@@ -482,7 +495,9 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None
                 if each.name in file.partition:
                     columns.append(pa.repeat(pa.scalar(file.partition[each.name], each.type), len(batch)))
                 elif each.name in names:
-                    columns.append(batch[each.name].cast(each.type))
+                    column = batch[each.name]
+                    is_cut = pa.types.is_timestamp(each.type) and column.type == pa.timestamp("ns", column.type.tz)
+                    columns.append(column.cast(each.type, safe=not is_cut))  # Spark has microseconds
                 else:
                     columns.append(pa.nulls(len(batch), each.type))
             yield pa.table(columns, schema=schema)
@@ -495,7 +510,7 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None
         raise SourceError(f"{problem}. Write or copy it again") from error
 
 
-def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) -> Iterator[pa.RecordBatch]:
+def batches(path: str, columns: Sequence[str], check: TextCheck | None = None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a Parquet file, with those of the columns that it has.
 
     A batch has about `_MAX_BATCH_BYTES` at most, also once its texts aren't in dictionaries any more: a few kilobytes
@@ -503,18 +518,22 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
 
     Raises:
         ValueError: a row is too large, text isn't UTF-8, or the footer is damaged.
-        UnreadableFileError: see `_TextCheck.add`.
+        UnreadableFileError: see `TextCheck.add`.
     """
     metadata = parquet.read_metadata(path)
+    groups = row_groups(path, metadata)
     leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
     texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
+    for column, leaf in (pair for facts in groups for pair in zip(facts, leaves, strict=True)):
+        if leaf.path in texts and (found := _DELTAS.keys() & column.encodings):
+            # The size of a value can be thousands of times what it takes in the file.
+            raise ValueError(
+                f"{shortened(leaf.path)} has the encoding {_DELTAS[max(found)]}, use a dictionary or PLAIN"
+            )
     width, is_flat = sum(max(0, each.length) for each in leaves), not any("." in each for each in texts)
     made = partial(parquet.ParquetFile, path, metadata=metadata, coerce_int96_timestamp_unit="us")
     plain, packed = made(), made(read_dictionary=texts)
     names = [name for name in columns if name in plain.schema_arrow.names]
-    groups = row_groups(path)
-    if len(groups) != metadata.num_row_groups:
-        raise ValueError("it has changed while it was read")
     for number, facts in enumerate(groups):  # each has dictionaries of its own
         group = metadata.row_group(number)
         items = sum(column.num_values for column in facts)  # nulls of lists, too
@@ -525,8 +544,10 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
         size = max(1, min(_MAX_BATCH_ROWS, most))
         read = {"batch_size": size, "row_groups": [number], "columns": names}
         is_short = is_flat and size < group.num_rows and size * _longest_packed(packed, read) <= _MAX_BATCH_BYTES
+        left = group.num_rows
         for batch in (plain if is_short else packed).iter_batches(**read):
-            batch.validate(full=True)
+            _validate(batch, number, group.num_rows - left)
+            left -= len(batch)
             if check is not None:
                 check.add(batch)
             if not any(pa.types.is_nested(each) or pa.types.is_dictionary(each) for each in batch.schema.types):
@@ -538,6 +559,18 @@ def batches(path: str, columns: Sequence[str], check: _TextCheck | None = None) 
             cuts = np.flatnonzero(np.diff(ends // _MAX_BATCH_BYTES)) + 1
             for start, end in itertools.pairwise([0, *cuts.tolist(), len(batch)]):  # a slice would keep all lists
                 yield batch.take(pa.array(range(start, end))) if len(cuts) else batch
+        if left:
+            raise ValueError(f"row group {number} has {group.num_rows - left:,} of {group.num_rows:,} rows")
+
+
+def _validate(rows: pa.RecordBatch, group: int, before: int) -> None:
+    """Raises ValueError if a column has values that its type doesn't allow, such as text that isn't UTF-8."""
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            where = f"{shortened(name)}, rows {before + 1:,} to {before + len(rows):,} of row group {group}"
+            raise ValueError(f"{where}: {error}") from error
 
 
 def _longest_packed(packed: parquet.ParquetFile, read: Mapping[str, Any]) -> int:
@@ -579,6 +612,8 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
         schema = schema_of(path)
         if len(set(schema.names)) < len(schema):
             raise ValueError("two columns have the same name")
+        if len(schema) > MAX_COLUMNS:
+            raise ValueError(f"it has more than {MAX_COLUMNS:,} columns")
     except (OSError, pa.ArrowException, ValueError) as error:
         problem = "it is empty" if os.path.exists(path) and not os.path.getsize(path) else problem_of(error)
         faults.add_file(table, path, problem, "Check its name, or write or copy it again")

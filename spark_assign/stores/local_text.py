@@ -49,7 +49,7 @@ _PIECE_BYTES = 8 * 1024 * 1024
 _HEADER_BYTES = 64 * 1024
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Maximum size of a row. A larger one is a quote that is never closed, or no file of this format."""
-_MAX_DOCUMENT_BYTES, _MAX_COLUMNS = 256 * 1024 * 1024, 10_000
+_MAX_DOCUMENT_BYTES, MAX_COLUMNS = 256 * 1024 * 1024, 1_000
 """Maximum size of a JSON document, decompressed, and number of columns of a csv file."""
 _MAX_ARROW_BRACKETS = 200
 """Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""
@@ -119,8 +119,8 @@ def read_header(path: str) -> list[str]:
     """
     try:
         text = _split_header(next(pieces(path, quotes=True, size=_HEADER_BYTES), b""))[0].decode()
-        if text.count(",") >= _MAX_COLUMNS:
-            raise UnreadableFileError(f"the header has more than {_MAX_COLUMNS:,} columns", "Check whether it is csv")
+        if text.count(",") >= MAX_COLUMNS:
+            raise UnreadableFileError(f"the header has more than {MAX_COLUMNS:,} columns", "Check whether it is csv")
         names = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
     except UnicodeDecodeError:
         raise UnreadableFileError("the header is not UTF-8", _UTF8) from None

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
+from spark_assign.stores.locations import shortened
 from spark_assign.wire.reader import Reader, WireError
 
 _MAX_DEPTH = 20
@@ -26,41 +29,54 @@ class ColumnFacts:
         name: the column of the table, also for a part of a list or struct.
         num_values: its values and nulls, also those in lists.
         null_count: its nulls, or None if the footer doesn't say it.
+        encodings: the numbers of its encodings (`Encoding` of `parquet.thrift`).
     """
 
     name: str
     num_values: int
     null_count: int | None
+    encodings: frozenset[int]
 
 
-def row_groups(path: str | Path) -> list[list[ColumnFacts]]:
+def row_groups(path: str | Path, metadata: parquet.FileMetaData) -> list[list[ColumnFacts]]:
     """Returns the columns of each row group of a Parquet file.
 
+    Args:
+        path: the file.
+        metadata: what pyarrow says of the whole file.
+
     Raises:
-        OSError: it can't be read.
-        ValueError: it is damaged.
+        OSError: the file can't be read.
+        ValueError: its footer is damaged, or contradicts itself.
     """
     with open(path, "rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 8))
-        length, mark = int.from_bytes(file.read(4), "little"), file.read(4)
+        length = int.from_bytes(file.read(4), "little")
         file.seek(max(0, size - 8 - length))
         reader = _Thrift(file.read(length))
-    if mark != b"PAR1":
-        raise ValueError("it is not a Parquet file")
     try:
-        return [[_facts_of(column[3]) for column in group[1]] for group in reader.struct()[4]]
-    except (WireError, KeyError, TypeError, IndexError, AttributeError) as error:
+        groups = [([_facts_of(column[3]) for column in group[1]], group[3]) for group in reader.struct()[4]]
+    except (WireError, LookupError, TypeError, AttributeError) as error:
         raise ValueError("its footer is damaged") from error
+    schema = metadata.schema
+    is_flat = [schema.column(index).max_repetition_level == 0 for index in range(metadata.num_columns)]
+    if len(groups) != metadata.num_row_groups or sum(num_rows for _, num_rows in groups) != metadata.num_rows:
+        raise ValueError("its footer contradicts itself: the numbers of rows differ")
+    for columns, num_rows in groups:
+        if len(columns) != len(is_flat):
+            raise ValueError("its footer contradicts itself: the numbers of columns differ")
+        for column, is_single in zip(columns, is_flat, strict=True):
+            if column.num_values < 0 or (is_single and column.num_values != num_rows):
+                text = f"{column.num_values:,} values of {shortened(column.name)} in {num_rows:,} rows"
+                raise ValueError(f"its footer contradicts itself: {text}")
+    return [columns for columns, _ in groups]
 
 
 def _facts_of(column: Mapping[int, Any]) -> ColumnFacts:
     """Returns the facts of a `ColumnMetaData`."""
     path: Sequence[bytes] = column[3]
-    null_count = column.get(12, {}).get(3)
-    if column[5] < 0 or (null_count is not None and null_count < 0):
-        raise ValueError("its footer is damaged")
-    return ColumnFacts(path[0].decode(), column[5], null_count)
+    return ColumnFacts(path[0].decode(), column[5], column.get(12, {}).get(3), frozenset(column[2]))
 
 
 class _Thrift(Reader):

@@ -413,7 +413,12 @@ def write_empty(table: Path, schema: StructType, format: str) -> None:
 def count_rows(table: Path) -> int | None:
     """Returns the number of rows of a table from its Parquet footers, or None if pyarrow can't read them."""
     try:
-        return sum(int(parquet.read_metadata(file).num_rows) for file in _parquet_files(table))
+        num_rows = 0
+        for file in _parquet_files(table):
+            metadata = parquet.read_metadata(file)
+            row_groups(file, metadata)
+            num_rows += metadata.num_rows
+        return num_rows
     except (OSError, ValueError, pa.ArrowException):
         return None
 
@@ -421,7 +426,8 @@ def count_rows(table: Path) -> int | None:
 def has_no_null(table: Path, columns: Collection[str]) -> bool:
     """Checks whether the Parquet footers of a table show that columns, also of lists, have no null."""
     try:
-        for facts in itertools.chain.from_iterable(map(row_groups, _parquet_files(table))):
+        files = _parquet_files(table)
+        for facts in itertools.chain.from_iterable(row_groups(file, parquet.read_metadata(file)) for file in files):
             shown = {column.name for column in facts if column.null_count == 0}
             unknown = {column.name for column in facts if column.null_count != 0}
             if not set(columns) <= shown - unknown:

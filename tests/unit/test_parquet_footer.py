@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from spark_assign.stores.parquet_footer import row_groups
+from spark_assign.stores.local_tables import LocalFile, TextCheck, batches, parquet_pieces
+from spark_assign.stores.parquet_footer import ColumnFacts, row_groups
+from spark_assign.stores.targets import count_rows
 
 FOLDER = Path(__file__).parents[1] / "fuzz" / "corpus" / "parquet"
 COLUMNS = {
@@ -19,6 +22,11 @@ COLUMNS = {
     "rate": [0.5, None, 1.0],
     "flag": [True, None, False],
 }
+
+
+def facts(file: Path) -> list[list[ColumnFacts]]:
+    """The columns of a file's row groups."""
+    return row_groups(file, parquet.read_metadata(file))
 
 
 @pytest.mark.parametrize(
@@ -36,14 +44,71 @@ def test_as_pyarrow_says(tmp_path: Path, options: dict[str, object]) -> None:
         nulls = [each.statistics.null_count if each.is_stats_set else None for each in columns]
         names = [each.path_in_schema.partition(".")[0] for each in columns]
         expected.append(list(zip(names, (each.num_values for each in columns), nulls, strict=True)))
-    assert [[(c.name, c.num_values, c.null_count) for c in group] for group in row_groups(tmp_path / "t")] == expected
+    assert [[(c.name, c.num_values, c.null_count) for c in group] for group in facts(tmp_path / "t")] == expected
 
 
 @pytest.mark.parametrize("kind", ["definition", "repetition"])
 def test_a_damaged_histogram_is_passed_over(kind: str) -> None:
     """pyarrow's object of the column would end the process."""
-    ((name, count),) = row_groups(FOLDER / f"histogram-of-{kind}-levels")
+    ((name, count),) = facts(FOLDER / f"histogram-of-{kind}-levels")
     assert (name.name, name.num_values, count.num_values) == ("name", 40, 40)
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("more-columns-than-the-schema", "the numbers of columns differ"),
+        ("fewer-rows-in-a-group", "the numbers of rows differ"),
+        ("no-values", "0 values of name in 40 rows"),
+        ("negative-sizes", "-1 values of name in 40 rows"),
+        ("nothing-compressed", "row group 0 has 0 of 40 rows"),
+    ],
+)
+def test_no_row_is_lost(file: str, problem: str) -> None:
+    """pyarrow would end the process, or read fewer rows without a word."""
+    with pytest.raises(ValueError, match=problem):
+        list(batches(str(FOLDER / file), ["name", "count"]))
+
+
+def test_each_byte_of_a_footer(tmp_path: Path) -> None:
+    """One changed byte is an error, or changes no number of rows; a stored table has the same number."""
+    parquet.write_table(pa.table({"name": ["a", "b"] * 20}), tmp_path / "t", store_schema=False)
+    data = (tmp_path / "t").read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    (tmp_path / "table").mkdir()
+    for at in range(start, len(data) - 8):
+        changed = bytearray(data)
+        changed[at] ^= 0x50
+        (tmp_path / "table" / "t").write_bytes(changed)
+        with suppress(ValueError, OSError, pa.ArrowException):
+            names = parquet.ParquetFile(tmp_path / "table" / "t").schema_arrow.names
+            assert sum(map(len, batches(str(tmp_path / "table" / "t"), names))) == 40
+        assert count_rows(tmp_path / "table") in (40, None)
+
+
+def test_encodings_without_dictionaries(tmp_path: Path) -> None:
+    """They are named, as pyarrow reads them only in a way that has no limit of memory."""
+    for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
+        table = pa.table({"name": ["a"]})
+        parquet.write_table(table, tmp_path / "t", use_dictionary=False, column_encoding={"name": encoding})
+        with pytest.raises(ValueError, match=f"name has the encoding {encoding}, use a dictionary or PLAIN"):
+            list(batches(str(tmp_path / "t"), ["name"]))
+
+
+def test_columns_of_other_writers(tmp_path: Path) -> None:
+    """Maps are read, nanoseconds are cut as in Spark, and text that isn't UTF-8 is named with its column and rows."""
+    pairs = pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string()))
+    times = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
+    parquet.write_table(pa.table({"labels": pairs, "at": times}), tmp_path / "t")
+    schema = pa.schema([("at", pa.timestamp("us"))])
+    (piece,) = parquet_pieces(LocalFile(str(tmp_path / "t")), schema)
+    assert piece.cast(pa.schema([("at", pa.int64())])).to_pydict() == {"at": [1_700_000_000_123_456]}
+    (rows,) = batches(str(tmp_path / "t"), ["labels"], TextCheck(0, ""))
+    assert rows.to_pylist() == [{"labels": [("a", "b")]}]
+    wrong = pa.array([b"a", b"\xff"]).view(pa.string())
+    parquet.write_table(pa.table({"name": wrong}), tmp_path / "t")
+    with pytest.raises(ValueError, match=r"name, rows 1 to 2 of row group 0: .*UTF"):
+        list(batches(str(tmp_path / "t"), ["name"]))
 
 
 @pytest.mark.parametrize(
@@ -61,14 +126,8 @@ def test_a_damaged_histogram_is_passed_over(kind: str) -> None:
 )
 def test_damaged_footers(tmp_path: Path, footer: bytes) -> None:
     """Each is a ValueError, at once."""
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "t")
+    metadata = parquet.read_metadata(tmp_path / "t")
     (tmp_path / "t").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(ValueError, match="its footer is damaged"):
-        row_groups(tmp_path / "t")
-
-
-def test_other_files(tmp_path: Path) -> None:
-    """A file that isn't Parquet."""
-    for content in (b"", b"PAR1", b"name,count\n" * 9):
-        (tmp_path / "t").write_bytes(content)
-        with pytest.raises(ValueError, match="it is not a Parquet file"):
-            row_groups(tmp_path / "t")
+    with pytest.raises(ValueError, match="its footer "):
+        row_groups(tmp_path / "t", metadata)

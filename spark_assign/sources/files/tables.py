@@ -163,7 +163,8 @@ def _read(
             frame = spark.table(source.names[0])
         elif (local := _local_files(spark, source, options)) is not None:
             if source.format == "parquet":
-                return read_parquet(spark, table, local, faults)
+                needed = [each.name for each in schema.fields if not each.nullable]
+                return read_parquet(spark, table, local, faults, needed)
             return read_text(spark, table, schema, source.format, local, faults, is_document=bool(options))
         elif source.format in ("csv", "json"):
             read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
