@@ -35,7 +35,7 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join
+from spark_assign.stores.locations import file_system, is_special, join, write_in_place
 from spark_assign.tables.errors import SparkAssignError, find_fault, reason
 from spark_assign.tables.parameters import largest
 
@@ -281,8 +281,11 @@ def write_text(text: str, file: str) -> None:
         system, path = file_system(file)
         above = path.rpartition("/")[0]
         system.create_dir(above)
+        if system.type_name == "local" and is_special(path):
+            write_in_place(text.encode(), path)
+            return
         # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
-        in_place = system.type_name in _OBJECT_STORES or (system.type_name == "local" and is_special(path))
+        in_place = system.type_name in _OBJECT_STORES
         partial = path if in_place else join(above, f".{secrets.token_hex(6)}.partial")
         try:
             with system.open_output_stream(partial, compression=None) as stream:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_assign.report.formatting import Row, Rows, group_key
 from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
-from spark_assign.stores.locations import is_special
+from spark_assign.stores.locations import is_special, write_in_place
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, needs_extra
 from spark_assign.tables.groups import GROUP_KEY
@@ -164,7 +164,7 @@ def publish(text: bytes, file: Path) -> None:
     partial = file.absolute().parent / f".{secrets.token_hex(6)}.partial"  # two runs at once have files of their own
     try:
         if is_special(str(file)):
-            file.write_bytes(text)
+            write_in_place(text, str(file))
             return
         partial.write_bytes(text)
         partial.replace(file)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from spark_assign.simulation.kernel.settings import GROUP_TIMES as GROUP_TIMES
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
-from spark_assign.tables.parameters import Param
+from spark_assign.tables.parameters import Param, find_fault
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import GROUP_SETTINGS, MEMBER_SETTINGS, PARTITION_SETTINGS
 
@@ -32,7 +32,7 @@ class Settings(TimingConfig):
 
     Raises:
         FleetError: a column is missing or has a wrong type.
-        ConfigError: a time is negative, a heartbeat interval isn't less than its session timeout, or the release is
+        ConfigError: a time is negative or not finite, a heartbeat interval isn't less than its session timeout, or the release is
             unknown.
     """
 
@@ -43,7 +43,7 @@ class Settings(TimingConfig):
     partitions: DataFrame | None = None
 
     def __post_init__(self) -> None:
-        if fault := self.timing.fault():
+        if fault := find_fault(self) or self.timing.fault():
             raise ConfigError(f"settings: {fault}")
         faults: list[Fault] = []
         for name, schema in SETTINGS_TABLES.items():

@@ -124,6 +124,14 @@ def is_special(path: str) -> bool:
     return is_stream or (os.path.exists(path) and not os.path.isfile(path))
 
 
+def write_in_place(content: bytes, path: str) -> None:
+    """Writes to a special file (`is_special`). Raises OSError, also if nobody reads a pipe: it isn't waited for."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+
+
 def for_spark(location: str) -> str:
     """Returns the location in the form that Spark must open: an existing local folder gets the scheme `file:`.
 

@@ -114,7 +114,8 @@ class ParameterField:
     @property
     def expected(self) -> str:
         """What is expected: `at least 1 ms`."""
-        return f"{self.param} {self.unit}".rstrip()
+        unit = f"of {self.unit}" if self.unit and not self.param.bounds else self.unit
+        return f"{self.param} {unit}".rstrip()
 
 
 @cache

@@ -14,7 +14,7 @@ from spark_assign.cli.job import VERSION, Job, Options, Outcome, Terminated, fin
 from spark_assign.report.openmetrics import publish
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.locations import is_special
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.cases import cases
 
 
@@ -42,6 +42,8 @@ def test_a_pipe_or_a_device_stays_what_it_is(write_to: Any, tmp_path: Path) -> N
     """As root, a renamed file would take the place of /dev/null."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    with pytest.raises((OSError, SourceError), match="No such device"):  # no reader, for which it could wait forever
+        write_to(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_to(pipe)
     assert os.read(reader, 10_000)

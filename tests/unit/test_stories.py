@@ -50,6 +50,8 @@ def test_a_story_of_a_fleet_is_for_spark() -> None:
     """It has no rows of its own."""
     with pytest.raises(ConfigError, match="deploy-fleet has no fleet"):
         simulate_scenario(deploy_fleet(), ("eager",), Settings())
+    with pytest.raises(ConfigError, match="session_timeout_ms is nan; expected a number of ms"):
+        Settings(session_timeout_ms=float("nan"))  # type: ignore[arg-type]
 
 
 def test_wrong_times_and_rejected_groups(
