@@ -32,8 +32,8 @@ class Settings(TimingConfig):
 
     Raises:
         FleetError: a column is missing or has a wrong type.
-        ConfigError: a time is negative or not finite, a heartbeat interval isn't less than its session timeout, or the release is
-            unknown.
+        ConfigError: a time is negative or not finite, a heartbeat interval isn't less than its session timeout, or the
+            release is unknown.
     """
 
     rebalance_timeout_ms: Annotated[int | None, Param()] = None  # type: ignore[assignment]
