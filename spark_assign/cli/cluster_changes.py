@@ -22,7 +22,6 @@ from spark_assign.cli.options import (
 )
 from spark_assign.replicas import ClusterChange, LoadGoals, ReplicaFleet, reassign
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param
 
 SAMPLE_CHANGE = ((3,), ((4, "use1-az4"),))
@@ -96,15 +95,11 @@ def load_goals(options: Options) -> LoadGoals | None:
     """Returns the goals for loads (`BALANCE_OPTIONS`); None without any.
 
     Raises:
-        ConfigError: A goal is unknown or listed twice, or a number is out of range.
+        ConfigError: a goal is unknown, or a number is out of range.
     """
     if options.balance is None:
         return None
-    tolerances: dict[str, float] = {}
-    for goal, tolerance in options.balance:
-        if goal in tolerances:
-            raise ConfigError(f"--balance: {goal} is listed twice. Remove one of them")
-        tolerances[goal] = options.tolerance if tolerance is None else tolerance
+    tolerances = {goal: options.tolerance if given is None else given for goal, given in options.balance}
     return LoadGoals(tolerances, options.hard or (), **given_parameters(options, LoadGoals))
 
 

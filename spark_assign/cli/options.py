@@ -245,9 +245,13 @@ class ListType(click.types.StringParamType):
         self.element, self.name = element, f"{element.name},…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Converts each value."""
+        """Converts each value. A key of a pair occurs once."""
         values = (each.strip() for each in value.split(",")) if isinstance(value, str) else value
-        return tuple(self.element.convert(each, param, ctx) for each in values)
+        found = tuple(self.element.convert(each, param, ctx) for each in values)
+        keys = [key for key, _ in found] if isinstance(self.element, PairType) else []
+        if (twice := next((key for key in keys if keys.count(key) > 1), None)) is not None:
+            self.fail(f"{twice} is listed twice. Remove one of them", param, ctx)
+        return found
 
 
 class PairType(click.types.StringParamType):

@@ -165,6 +165,15 @@ def test_numbers_of_lists_and_names(
     assert f"{number} isn't a number of at most " in capsys.readouterr().err
 
 
+@cases("flag value", ("--add", "0=a,1,0"), ("--rack", "0=a,1=b,0=a"), ("--balance", "disk,in,disk=0.1"))
+def test_a_key_of_a_list_occurs_once(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one would win without a word."""
+    assert commands()["replicas reassign"](["--sample", flag, value]) == 2
+    assert f"Invalid value for '{flag}': {value.partition('=')[0].partition(',')[0]} is listed twice." in (
+        capsys.readouterr().err
+    )
+
+
 def test_an_interrupted_job(capsys: pytest.CaptureFixture[str]) -> None:
     """As the shell has it."""
 
