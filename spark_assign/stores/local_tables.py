@@ -523,13 +523,13 @@ def batches(path: str, columns: Sequence[str], check: TextCheck | None = None) -
     metadata = parquet.read_metadata(path)
     groups = row_groups(path, metadata)
     leaves = [metadata.schema.column(index) for index in range(metadata.num_columns)]
-    texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
-    for column, leaf in (pair for facts in groups for pair in zip(facts, leaves, strict=True)):
-        if leaf.path in texts and (found := _DELTAS.keys() & column.encodings):
+    for leaf, column in (pair for facts in groups for pair in zip(leaves, facts, strict=True)):
+        if leaf.physical_type == "BYTE_ARRAY" and (deltas := _DELTAS.keys() & column.encodings):
             # The size of a value can be thousands of times what it takes in the file.
             raise ValueError(
-                f"{shortened(leaf.path)} has the encoding {_DELTAS[max(found)]}, use a dictionary or PLAIN"
+                f"{shortened(leaf.path)} has the encoding {_DELTAS[max(deltas)]}, use a dictionary or PLAIN"
             )
+    texts = [each.path for each in leaves if each.physical_type == "BYTE_ARRAY" and ".key_value." not in each.path]
     width, is_flat = sum(max(0, each.length) for each in leaves), not any("." in each for each in texts)
     made = partial(parquet.ParquetFile, path, metadata=metadata, coerce_int96_timestamp_unit="us")
     plain, packed = made(), made(read_dictionary=texts)
