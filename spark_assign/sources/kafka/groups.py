@@ -73,7 +73,7 @@ class ListedGroup:
     @property
     def commits(self) -> bool:
         """Checks whether the group commits offsets as consumers do."""
-        return self.group_type in ("classic", "consumer", "streams")
+        return self.group_type in ("classic", "consumer", "streams") and self.problem is None
 
 
 def matches(name: str, patterns: Patterns) -> bool:
@@ -292,7 +292,9 @@ def read_starts(
     connection: ClusterConnection, groups: Mapping[str, ListedGroup], report: Progress
 ) -> tuple[dict[str, group_description.StartOffsets], dict[str, str], dict[str, float]]:
     """Returns the start offset of each partition of the share groups, in the form of `request_per_group`."""
-    of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
+    of_kind = {
+        group_id: group for group_id, group in groups.items() if group.group_type == "share" and not group.problem
+    }
     activity = "read what share groups have initialised"
     build_request, read = group_description.start_offsets_request, group_description.read_start_offsets
     return request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report)
