@@ -27,7 +27,7 @@ from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections
 from spark_assign.report.formatting import DASH, aligned, count, listed
 from spark_assign.report.views import View
-from spark_assign.stores.locations import is_path
+from spark_assign.stores.locations import is_path, without_credentials
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param
 
@@ -170,6 +170,7 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
         value = "[hidden]" if value and each.name == "notify" else value  # the URL of a webhook is a secret
         is_text = isinstance(value, str | Path)
         text = str(value) if is_text else json.dumps(value) if isinstance(value, _VALUES) else DASH
+        text = without_credentials(text)
         rows.append([f"--{str(each.name).replace('_', '-')}", text, origins.get(source, "default")])
     return [*rows, ["engine", *_engine()]]
 

@@ -35,7 +35,7 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join, write_in_place
+from spark_assign.stores.locations import file_system, is_special, join, without_credentials, write_in_place
 from spark_assign.tables.errors import SparkAssignError, find_fault, reason
 from spark_assign.tables.parameters import largest
 
@@ -146,7 +146,7 @@ class VisibleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Returns the text of a message."""
-        return visible(super().format(record))
+        return visible(without_credentials(super().format(record)))
 
 
 class JsonFormatter(logging.Formatter):
@@ -155,9 +155,10 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Returns the text of a message."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        entry = {"time": time, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        entry = {"time": time, "level": record.levelname.lower(), "logger": record.name}
+        entry["message"] = without_credentials(record.getMessage())
         if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
+            entry["exception"] = without_credentials(self.formatException(record.exc_info))
         return json.dumps(entry).replace("\x7f", "\\u007f")
 
 
@@ -241,7 +242,7 @@ class Outcome:
 
     def failed(self, kind: str, message: str) -> None:
         """Records an error."""
-        self.error = {"kind": kind, "message": message}
+        self.error = {"kind": kind, "message": without_credentials(message)}
 
     def ended(self, exit_code: int) -> None:
         """Records the end of the job."""
@@ -359,10 +360,12 @@ class Command(click.Command):
             if find_option(words, "--log-format") == "json":
                 record = logging.LogRecord("spark_assign", logging.ERROR, "", 0, text, None, None)
                 text = JsonFormatter().format(record)
-            print(visible(text), file=sys.stderr)
+            print(visible(without_credentials(text)), file=sys.stderr)
             outcome = Outcome(path.removeprefix("spark-assign "))
             outcome.failed("UsageError", error.format_message())
-            _write(outcome, WRONG_INPUT, find_option(words, "--outcome"), logging.getLogger("spark_assign"))
+            file = find_option(words, "--outcome")
+            file = file if file and file == without_credentials(file) else None
+            _write(outcome, WRONG_INPUT, file, logging.getLogger("spark_assign"))
             return WRONG_INPUT
         except SystemExit as error:
             if error.code != 1:

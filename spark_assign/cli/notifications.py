@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 import click
 
 from spark_assign.cli.job import Outcome, write_text
-from spark_assign.cli.options import location_option
+from spark_assign.cli.options import CheckedType, location_option
 from spark_assign.report.formatting import Rows
 from spark_assign.stores.locations import file_system, is_special, shortened, split_url
 from spark_assign.stores.time_limit import within
@@ -50,11 +51,23 @@ def notify_options(state: str) -> Callable[[Any], Any]:
     Args:
         state: where the file is by default, in words.
     """
-    url = click.option(
-        "--notify", metavar="URL", help="Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
-    )
+    about = "Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
+    url = click.option("--notify", metavar="URL", type=CheckedType(check_url), help=about)
     file = location_option("--notify-state", f"JSON file with the alerts that were sent ({state}).", metavar="FILE")
     return lambda run: url(file(run))
+
+
+def check_url(url: str) -> None:
+    """Raises ConfigError, without the URL, if it isn't one to which alerts can be sent."""
+    parts = split_url(url)
+    try:
+        has_host = bool((parts.hostname or "").encode("idna"))
+    except UnicodeError:
+        has_host = False
+    if parts.scheme not in ("http", "https") or not has_host or "@" in parts.netloc:
+        raise ConfigError("--notify needs a URL that starts with https:// or http://, and a host without a user name.")
+    if re.search(r"[\0- \x7f]", url) or not (parts.path + parts.query).isascii():
+        raise ConfigError("--notify has a URL with a space, a control character, or a path that isn't ASCII: use %XX.")
 
 
 def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: bool = True) -> None:
@@ -68,11 +81,10 @@ def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: 
         is_complete: whether an alert that isn't in `alerts` has ended.
 
     Raises:
-        ConfigError: the URL isn't http or https, or the file isn't of this kind.
+        ConfigError: the URL isn't a valid one of http or https, or the file isn't of this kind.
         OSError: the message wasn't accepted, or the file can't be read or written.
     """
-    if split_url(url).scheme not in ("http", "https"):
-        raise ConfigError("--notify needs a URL that starts with https:// or http://.")
+    check_url(url)
     sent = _read(file)
     rows = ({name: row[name] for name in ("cluster", "group_id", "alert", "detail")} for row in alerts)
     found = {_key(row): {**row, "since": outcome.started_at} for row in rows}

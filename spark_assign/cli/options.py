@@ -37,8 +37,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
-from spark_assign.stores.locations import is_path, local_path, split_run_id, time_as_run_id
-from spark_assign.tables.errors import ConfigError
+from spark_assign.stores.locations import is_path, local_path, split_run_id, time_as_run_id, without_credentials
+from spark_assign.tables.errors import DISK_FAILURES, ConfigError
 from spark_assign.tables.parameters import ParameterField, parameter_fields
 
 # --- locations: checked before a job starts, whether what it reads exists, and whether it may write ----------------
@@ -98,6 +98,8 @@ def require_output(location: str, *, is_folder: bool = False) -> None:
             os.lstat(path)  # a name can be too long
         os.rmdir(tempfile.mkdtemp(prefix=".spark-assign-", dir=existing))
     except OSError as error:  # /proc
+        if error.errno in DISK_FAILURES:  # the job fails then, but its input isn't wrong
+            return
         raise ConfigError(f"can't write to {location}: {error.strerror} in {existing}") from error
 
 
@@ -166,6 +168,13 @@ class LocationType(CheckedType):
     starts from the file's folder."""
 
     name = "location"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuses passwords and keys, which messages, manifests, and reports would repeat."""
+        if "://" in str(value) and without_credentials(str(value)) != str(value):  # not a local file `a?key=1`
+            remedy = "Give them in the environment, in a profile, or in the store's settings of Spark (spark.hadoop.…)"
+            self.fail(f"a location has a password, a key, or a token in it. {remedy}.", param, ctx)
+        return super().convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Returns a request to the shell to complete the name of a file or folder."""

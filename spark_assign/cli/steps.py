@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_assign.cli.job import STOPS
+from spark_assign.cli.job import STOPS, WRONG_INPUT
 from spark_assign.report.formatting import record_listed
 from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
@@ -24,6 +24,10 @@ from spark_assign.tables.errors import SparkAssignError
 StepOutcome = Mapping[str, Any]
 """Content of an outcome file."""
 _MAX_BYTES = 64 << 20
+
+
+class FailedStepError(Exception):
+    """Raised for a required step that failed although its input isn't wrong."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ def run_steps(
         outcomes: gets the outcome of each step, by name.
 
     Raises:
-        SparkAssignError: a required step failed.
+        SparkAssignError: the input of a required step is wrong.
+        FailedStepError: a required step failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with record_listed(), _thread_pool(parallel) as pool:  # what the steps list isn't printed
@@ -88,7 +93,8 @@ def run_steps(
             outcomes |= {step.key: each for step, each in zip(steps, list(ended), strict=True)}
             for step in steps:
                 if step.required and failed(outcomes[step.key]):
-                    raise SparkAssignError(f"{step.key} {problem(outcomes[step.key])} The previous page is unchanged.")
+                    kind = SparkAssignError if outcomes[step.key]["exit_code"] == WRONG_INPUT else FailedStepError
+                    raise kind(f"{step.key} {problem(outcomes[step.key])} The previous page is unchanged.")
 
 
 @contextmanager

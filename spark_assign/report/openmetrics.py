@@ -21,7 +21,7 @@ from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.stores.locations import is_special, write_in_place
 from spark_assign.stores.run_store import StoredRun
-from spark_assign.tables.errors import SourceError, needs_extra
+from spark_assign.tables.errors import DISK_FAILURES, SourceError, needs_extra
 from spark_assign.tables.groups import GROUP_KEY
 
 MOST_GROUPS = 10_000
@@ -159,7 +159,8 @@ def publish(text: bytes, file: Path) -> None:
     """Replaces a file atomically: readers see the old or the new content. A device or a pipe is written in place.
 
     Raises:
-        SourceError: the file can't be written.
+        SourceError: the file can't be written there.
+        OSError: the disk is full, or fails.
     """
     partial = file.absolute().parent / f".{secrets.token_hex(6)}.partial"  # two runs at once have files of their own
     try:
@@ -171,6 +172,8 @@ def publish(text: bytes, file: Path) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
+        if error.errno in DISK_FAILURES:
+            raise OSError(error.errno, error.strerror, str(file)) from error
         raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 

@@ -143,6 +143,24 @@ def for_spark(location: str) -> str:
     return f"file://{local}" if local is not None and os.path.exists(local) else location
 
 
+_PASSWORD = re.compile(r"(:/{1,2})[^/?#@:\[\s]{0,255}:(?!\d+(?:,[^/@\s]{0,255}:\d+){0,9}/)[^?#\s]{0,2048}@")
+"""`USER:PASSWORD@` of a URI. A password can have a slash; `HOST:PORT/…@RUN_ID` has none. A path has one slash."""
+_PARAMETER = re.compile(r"([?&;])([\w.%-]{1,99})=([^&#\s]+)")
+_SECRET = re.compile(
+    "secret|passw|pwd|token|key|sas$|sig$|signature|credential(?!_kind)|auth(orization)?$", re.IGNORECASE
+)
+"""A part of the name of a parameter whose value is a secret, such as `secret_key`, `sig`, or `X-Amz-Signature`."""
+
+
+def without_credentials(text: str) -> str:
+    """Returns a text with `[hidden]` for passwords in URIs, and for the values of their parameters that are secrets."""
+
+    def replaced(found: re.Match[str]) -> str:
+        return f"{found[1]}{found[2]}=[hidden]" if _SECRET.search(found[2]) else found[0]
+
+    return _PARAMETER.sub(replaced, _PASSWORD.sub(r"\1[hidden]@", text))
+
+
 def split_url(url: str) -> SplitResult:
     """Returns the parts of a URL; of one that isn't valid, such as `http://[::1` or `http://host:99999`, none."""
     try:

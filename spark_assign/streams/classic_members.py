@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables.errors import ConfigError, count
@@ -29,6 +29,8 @@ from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.streams_protocol import RUNNING, TaskId
+
+T = TypeVar("T")
 
 _UNKNOWN = -3
 """Kafka's value for offsets that a member doesn't know (`Task.UNKNOWN_OFFSET`)."""
@@ -134,7 +136,7 @@ def read_application(
     )
     try:
         sources = _derive_sources(decoded)
-        names = _internal_topics(topics, application_id, group_ids)
+        names = internal_topics(topics, application_id, group_ids)
         if not lists_changelogs:
             _require_no_state(decoded, sources, topology)
         if topology is None:
@@ -350,7 +352,7 @@ def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) ->
     return stateful, owned - stateful - {task.subtopology for of in sums for task in of}
 
 
-def _internal_topics(topics: Mapping[str, int], application_id: str, group_ids: Collection[str]) -> dict[str, int]:
+def internal_topics(topics: Mapping[str, T], application_id: str, group_ids: Collection[str]) -> dict[str, T]:
     """Returns the topics with names that start with this ID, and with no longer one of another group."""
     prefix = f"{application_id}-"
     longer = {other for other in group_ids if other.startswith(prefix)}

@@ -6,6 +6,7 @@ planned at all.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -70,6 +71,10 @@ def find_fault(error: BaseException) -> FleetError | SourceError | None:
     found = _FILE_FAULT.search(str(error))
     file_fault = found and SourceError(found[1] or f"{found[2].rstrip('.')} cannot be read. Write or copy it again")
     return find_row_fault(error) or file_fault
+
+
+DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Numbers of the errors of a disk that is full or fails: no other input would help."""
 
 
 class ConfigError(SparkAssignError):

@@ -57,6 +57,7 @@ def test_no_value_is_part_of_a_script() -> None:
     runs = "\n".join(step.get("run", "") for step in STEPS)
     assert re.findall(r"""python"? (-\S+)""", runs) == ["-I"] * 3, "no module of the pull request"
     assert runs.count("::stop-commands::%s") == runs.count("cat messages.txt") == 1, "no command of the pull request"
+    assert '--end-of-options origin "$BASE"' in runs, "no option of git"
     assert runs.index('rm -rf "$WORK/snapshot"') < runs.index('"$WORK/snapshot/$FLEET"'), "none of an earlier use"
     assert "cut -c 1-1000 messages.txt" in runs, "GitHub refuses a long comment, and the old one would stay"
 
@@ -156,6 +157,13 @@ def test_a_pull_request_is_commented_once(repository: Repository) -> None:
     )
     assert repository.run(**{"changes-map": "no/map.toml"})[0] == 2
     assert list(repository.home.rglob("[xyz]")) == []
+
+
+def test_files_that_no_version_has(repository: Repository) -> None:
+    """A wrong name isn't a comparison of nothing with nothing, which would succeed forever."""
+    code, log = repository.run(files="k/*.yaml")
+    assert code == 2
+    assert r"No version has the file or folder of the input files: k/\*.yaml" in log
 
 
 def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:

@@ -17,7 +17,7 @@ from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.sources.kafka.offsets import LeaderOffset
-from spark_assign.streams.classic_members import Application, StreamsMember, _internal_topics, read_application
+from spark_assign.streams.classic_members import Application, StreamsMember, internal_topics, read_application
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol
 from tests.cases import cases, tuples
@@ -33,7 +33,7 @@ def test_names_of_longer_applications_take_linear_time() -> None:
     groups = [f"app-{number}" for number in range(30_000)]
     topics = {f"app-{number}x-changelog": 1 for number in range(30_000)}
     start = time.process_time()
-    assert _internal_topics({**topics, "app-7-a-b-changelog": 1, "appx": 1}, "app", groups) == topics
+    assert internal_topics({**topics, "app-7-a-b-changelog": 1, "appx": 1}, "app", groups) == topics
     assert time.process_time() - start < 2
 
 
@@ -240,7 +240,7 @@ def test_ambiguous_topologies_are_named() -> None:
     assert "Subtopology 0 has state, but no changelog" in _problem([two_sources], {"clicks": 3, "orders": 2})
 
 
-def _described(rows: SnapshotRows) -> list[str]:
+def _described(rows: SnapshotRows, **unknown: dict[str, str]) -> list[str]:
     """Adds the application as a broker describes it, and a group of another protocol; returns what is reported."""
     described = []
     for each in members():
@@ -271,8 +271,18 @@ def _described(rows: SnapshotRows) -> list[str]:
     connection: Any = _Broker()
     listed = {"app": ListedGroup("app", 1, "classic", "Stable")}
     topics = {name: count for name, count in TOPICS.items() if name != "app-eu-sums-changelog"}
-    kafka_groups.describe(connection, listed, topics, rows, messages.append)
+    kafka_groups.describe(connection, listed, topics, rows, messages.append, **unknown)
     return messages
+
+
+@pytest.mark.parametrize("topic", ["clicks", "app-counts-changelog", "other-changelog"])
+def test_an_application_that_uses_a_topic_with_an_error(topic: str) -> None:
+    """Without a changelog, it would have no state."""
+    rows = SnapshotRows("c")
+    _described(rows, unknown={topic: "LeaderNotAvailableError"})
+    errors = [row["error"] for row in rows.rows["undescribed"]]
+    assert (not rows.rows["tasks"]) is any(f"topic {topic} are not known" in error for error in errors)
+    assert bool(errors) is (topic != "other-changelog")
 
 
 def _string(text: str) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 
 from jobs import daily
 from spark_assign.cli.job import Outcome
-from spark_assign.cli.steps import Step, StepOutcome, run_steps
+from spark_assign.cli.steps import FailedStepError, Step, StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from tests.cases import cases
 
@@ -86,6 +86,15 @@ def test_a_rerun_repeats_what_failed(steps: Steps, tmp_path: Path) -> None:
     steps.codes = {"snapshot": 3}
     (tmp_path / "d" / "steps" / "snapshot.json").write_text("half")  # killed while it was written
     assert steps.run(tmp_path, *records)[1] == WITH_RECORDS
+
+
+@cases("code kind", (2, SparkAssignError), (3, FailedStepError))
+def test_a_required_step_that_fails(code: int, kind: type[Exception], steps: Steps, tmp_path: Path) -> None:
+    """Daily ends as the step does: a full disk isn't wrong input."""
+    steps.codes = {"plan": code}
+    with pytest.raises(kind, match=f"plan ended with exit code {code}. The previous page is unchanged"):
+        steps.run(tmp_path)
+    assert not issubclass(FailedStepError, SparkAssignError)
 
 
 def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> None:

@@ -324,6 +324,26 @@ def test_metadata_that_contradicts_itself(
         connection.metadata(None)
 
 
+def test_topics_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their partitions aren't known, except of a topic that doesn't exist. None is listed twice."""
+
+    def metadata(*topics: tuple[str, int]) -> Any:
+        listed = [SimpleNamespace(name=name, error_code=code, partitions=[]) for name, code in topics]
+        return SimpleNamespace(cluster_id="c", brokers=[SimpleNamespace(node_id=1, rack=None)], topics=listed)
+
+    assert kafka_connection.topic_errors(metadata(("a", 0), ("b", 3), ("c", 29), ("d", 5))) == {
+        "c": "TopicAuthorizationFailedError",
+        "d": "LeaderNotAvailableError",
+    }
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._bootstrap_servers = "b:1"
+    for codes in ((0, 0), (29, 0), (0, 29)):
+        answer = metadata(*(("a", code) for code in codes))
+        monkeypatch.setattr(kafka_connection.ClusterConnection, "send_any", lambda _, __, answer=answer: answer)
+        with pytest.raises(SourceError, match="the metadata lists the topic 'a' twice"):
+            connection.metadata(None)
+
+
 def test_tagged_fields_of_a_later_kafka() -> None:
     """They are read where they are. The library copies the rest of a response for each struct that has one."""
     structs = 60_000

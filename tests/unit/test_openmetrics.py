@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +20,7 @@ pytest.importorskip("prometheus_client", reason="metrics are an extra")
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
 
+from spark_assign.cli.options import require_output
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.tables.errors import SourceError
 from tests.unit.report_rows import group
@@ -122,3 +126,17 @@ def test_the_file_is_whole(tmp_path: Path) -> None:
     for wrong in (tmp_path / "no" / "folder.prom", tmp_path, Path("/"), tmp_path / ("n" * 300)):
         with pytest.raises(SourceError, match="Can't write"):
             publish(b"", wrong)
+
+
+def test_a_full_disk_is_not_wrong_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a failure of the machine, which names the file; a check of options before it says nothing of it."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/m\.prom'"):
+        publish(b"", tmp_path / "m.prom")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    require_output(str(tmp_path / "d"))

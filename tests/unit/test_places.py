@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from pathlib import Path
 
 import pytest
 
+from spark_assign.cli.job import JsonFormatter, Outcome, VisibleFormatter
+from spark_assign.cli.options import LocationType
 from spark_assign.stores import locations
 from tests.cases import cases
+from tests.unit.test_options import commands
 
 
 def test_a_folder_of_this_machine_gets_its_scheme(tmp_path: Path) -> None:
@@ -36,3 +41,79 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
     """What stands behind the last @, where it is not a host."""
     assert locations.split_run_id(text) == (place, run_id)
+
+
+@cases(
+    "place",
+    "s3://AKIA:PW@b/x",
+    "s3:/AKIA:PW@b/x",
+    "s3a://AKIA:P/W+PW@b/x@run",
+    "https://u:@h:PW@b/x",
+    "s3://b/x?secret_key=PW&region=eu",
+    "s3://b/x?region=eu&access_key=PW",
+    "https://a/x?sv=2&sig=PW",
+    "https://a/x?X-Amz-Signature=PW",
+    "abfss://c@a.host/x?client_secret=PW",
+    "https://a/x?AccountKey=PW;password=PW",
+)
+def test_a_location_with_a_secret(place: str) -> None:
+    """It is nowhere repeated: not even a part of it."""
+    text = locations.without_credentials(f"can't read '{place}' and {place}: no")
+    assert "PW" not in text
+    assert "P/W" not in text
+    assert (text[:12], text[-3:]) == ("can't read '", " no")
+    record = logging.LogRecord("a", logging.ERROR, "", 0, f"no {place}", None, None)
+    outcome = Outcome("plan")
+    outcome.failed("OSError", f"no {place}")
+    for printed in (VisibleFormatter("%(message)s").format(record), JsonFormatter().format(record), str(outcome.error)):
+        assert "PW" not in printed
+
+
+@cases(
+    "place",
+    "s3://b/x?region=eu&endpoint_override=http://127.0.0.1:9000&scheme=http",
+    "abfss://box@account.host/plans@nightly",
+    "abfss://c@a.host/x?credential_kind=default&blob_storage_authority=h",
+    "hdfs://nn:8020/plans@nightly",
+    "hdfs://a:8020,b:8020/plans@nightly",
+    "hdfs://[::1]:8020/plans@nightly",
+    "gs://anonymous@b/x?retry_limit_seconds=3",
+    "s3://b/day=?/part-?.parquet",
+    "./folder:a@run",
+    "file:///data/a:b@run",
+)
+def test_a_location_without_a_secret(place: str) -> None:
+    """As it was."""
+    assert locations.without_credentials(place) == place
+
+
+def test_no_error_repeats_a_location_with_a_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The options that have it are refused, and nothing is written there; wrong usage doesn't repeat it either."""
+    place = "s3://AK:PW@b/x?sig=PW"
+    for words in (
+        ["plan", "--fleet", place, "--output", "./q"],
+        ["plan", "--sample", "--output", place, "--outcome", place],
+        ["plan", "--sample", "--table", f"topics={place}"],
+        ["plan", "--sample", "--table", place],
+        ["plan", place, f"--outcome={place}"],
+        ["check", "--plan", f"{place}@run"],
+        ["plan", "--sample", "--openmetrics", place],
+    ):
+        assert commands()[words[0]](words[1:]) == 2
+        logged = map(VisibleFormatter().format, caplog.records)
+        assert "PW" not in "".join([*capsys.readouterr(), *logged])
+    assert LocationType(lambda _: None).convert("./a?key=1", None, None) == "./a?key=1"
+    file = tmp_path / "s.toml"
+    file.write_text(f"[plan]\nfleet = '{place}'\n")
+    commands()["config"](["--show", "plan", "--config", str(file)])
+    assert "PW" not in "".join(capsys.readouterr())
+
+
+def test_credentials_are_found_in_linear_time() -> None:
+    """A name of a cluster can be in a message, too."""
+    start = time.process_time()
+    for part in ("a://b:c", "://", "?key=", "&a", "s3://" + ":" * 50):
+        locations.without_credentials(part * (50_000 // len(part)))
+    assert time.process_time() - start < 5

@@ -12,6 +12,7 @@ import pytest
 from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError, RequestTimedOutError
 from kafka.protocol.admin import DescribeGroupsRequest
 
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka import groups as kafka_groups
@@ -116,6 +117,82 @@ def test_what_fails_for_good_is_reported() -> None:
     assert [ids for _, ids in cluster.requests].count(["a"]) == kafka_groups.ATTEMPTS - 1
     _, faults = _ask(_Cluster(lambda *_: OSError("connection reset")))
     assert set(faults) == {"a", "b", "c"}
+
+
+def test_a_group_that_a_response_has_twice() -> None:
+    """Neither description counts, whatever they are: the other groups of the response do."""
+    values, faults = _ask(_Cluster(lambda _, ids: [(group, group) for group in (*ids, *ids[1:])]))
+    assert values == {"a": "a", "c": "c"}
+    assert faults == {"b": "WireError: the response of the broker has the group twice"}
+
+
+def test_a_group_that_is_listed_with_two_types() -> None:
+    """It isn't described as either. While its coordinator moves, two brokers list it with the same type."""
+
+    def listed(_: Any, requests: Sequence[Any]) -> list[Any]:
+        def group(name: str, kind: str) -> Any:
+            return SimpleNamespace(group_id=name, protocol_type="consumer", group_type=kind, group_state="Empty")
+
+        answers = [[group("a", "Classic"), group("a", "Consumer"), group("b", "Classic")], [group("b", "classic")]]
+        answers[1] += [group("a", "Classic"), group("c", "Share"), group("c", "Streams")]
+        return [SimpleNamespace(error_code=0, groups=groups) for groups in answers]
+
+    broker = type("", (), {"brokers": lambda _: [1, 2], "send_all": listed})
+    groups = kafka_groups.listed(broker(), None)  # type: ignore[arg-type]
+    assert {name: (each.broker, each.problem) for name, each in groups.items()} == {
+        "a": (1, "the brokers list the group as classic and as consumer"),
+        "b": (2, None),
+        "c": (2, "the brokers list the group as share and as streams"),
+    }
+    del groups["b"]
+    rows, connection = SnapshotRows("c"), SimpleNamespace(send_all=lambda requests, _: [], send_any=_no_settings)
+    kafka_groups.describe(connection, groups, {}, rows, lambda _: None)  # type: ignore[arg-type]
+    assert [(row["group_id"], row["error"]) for row in rows.rows["undescribed"]] == [
+        (name, each.problem) for name, each in groups.items()
+    ]
+    assert [row["state"] for row in rows.rows["groups"]] == [None, None], "a state would make them known to be empty"
+
+
+def _no_settings(_: Any) -> Any:
+    return SimpleNamespace(results=[])
+
+
+def _share_group(subscribed: list[str], owned: str | None = None, regex: str | None = None) -> Any:
+    parts = [SimpleNamespace(topic_name=owned, partitions=[0])] if owned else []
+    member = SimpleNamespace(
+        member_id="m",
+        client_id="c",
+        client_host="h",
+        rack_id=None,
+        member_epoch=1,
+        subscribed_topic_names=subscribed,
+        subscribed_topic_regex=regex,
+        assignment=SimpleNamespace(topic_partitions=parts),
+    )
+    group = {"group_id": "g", "group_state": "Stable", "assignor_name": "uniform", "members": [member]}
+    return SimpleNamespace(error_code=0, error_message=None, **group)
+
+
+@cases(
+    "kind group is_known",
+    ("consumer", _share_group(["a"]), True),
+    ("consumer", _share_group(["a", "b"]), False),
+    ("consumer", _share_group(["a"], owned="b"), False),
+    ("consumer", _share_group([], regex="[ab]"), False),
+    ("consumer", _share_group([], regex="[ac]"), True),
+    ("share", _share_group(["b"]), False),
+)
+def test_a_group_that_uses_a_topic_with_an_error(kind: str, group: Any, is_known: bool) -> None:
+    """Its partitions aren't revoked: they aren't known."""
+    rows = SnapshotRows("c")
+    connection: Any = SimpleNamespace(send_all=lambda requests, _: [SimpleNamespace(groups=[group]) for _ in requests])
+    listed = {"g": ListedGroup("g", 1, kind, "Stable")}
+    error = {"b": "TopicAuthorizationFailedError"}
+    kafka_groups.describe(connection, listed, {"a": 2}, rows, lambda _: None, unknown=error)
+    assert bool(rows.rows["members"]) is is_known
+    problem = "the partitions of the topic b are not known: TopicAuthorizationFailedError in the metadata. "
+    errors = [] if is_known else [problem + "Grant DESCRIBE on topics, or take another snapshot"]
+    assert [row["error"] for row in rows.rows["undescribed"]] == errors
 
 
 def test_a_group_that_cannot_be_read_stops_no_other() -> None:

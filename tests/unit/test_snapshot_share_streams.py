@@ -11,6 +11,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.wire.describe_groups import (
@@ -197,6 +198,9 @@ def test_topics_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     error = {row["group_id"]: row["error"] for row in rows["undescribed"]}["app"]
     assert "subtopology 0: topics that it reads are not shown to this user: clicks. Grant DESCRIBE on topics" in error
     assert "tasks" not in rows
+    group = ANSWERS[StreamsGroupDescribeRequest].groups[0]
+    error = group_description.read_streams_group(group, TOPICS, {"clicks": "LeaderNotAvailableError"})
+    assert str(error).startswith("subtopology 0: the partitions of the topic clicks are not known: LeaderNotAvailable")
 
 
 def test_configs_that_may_not_be_read() -> None:

@@ -73,7 +73,10 @@ def snapshot(
         metadata = connection.metadata(None)
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
+        unknown = kafka_connection.topic_errors(metadata)
         progress(f"read {count(len(metadata.brokers), 'broker')} and {count(len(readable), 'topic')}")
+        if unknown:
+            progress(kafka_connection.topic_errors_text(unknown))
         if missing := kafka_connection.missing_permission(connection):
             progress(missing)
         if moving := kafka_connection.reassignments(connection):
@@ -82,7 +85,7 @@ def snapshot(
         progress(f"listed {count(len(listed), 'group')}")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
-        kafka_groups.describe(connection, listed, sizes, rows, progress, topologies or {})
+        kafka_groups.describe(connection, listed, sizes, rows, progress, topologies or {}, unknown)
         starts, starts_answered_s = kafka_groups.share_starts(connection, listed, rows, progress)
         if unseen := _owned_topics(rows) - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))

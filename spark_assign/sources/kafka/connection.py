@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
@@ -78,6 +78,9 @@ def _contradiction(metadata: Any) -> str | None:
         return f"lists a broker twice, or a negative ID, or more than {MAX_BROKERS:,} brokers"
     if any(map(is_too_long, [metadata.cluster_id, *(broker.rack for broker in metadata.brokers)])):
         return f"has a cluster ID or a rack of more than {MAX_NAME_BYTES:,} bytes"
+    names = Counter(topic.name for topic in metadata.topics if topic.name)
+    if any(number > 1 for number in names.values()):
+        return f"lists the topic {names.most_common(1)[0][0]!r:.260} twice"
     for topic in metadata.topics:
         numbers = sorted(partition.partition_index for partition in topic.partitions)
         if topic.error_code == 0 and (
@@ -275,8 +278,8 @@ class ClusterConnection:
         """Returns the Metadata response with these topics; None means all topics.
 
         Raises:
-            SourceError: no broker responds; or a broker or partition is listed twice, or a topic or partition is
-                missing, with which no table of the fleet could be planned.
+            SourceError: no broker responds; or a broker, topic, or partition is listed twice, or a topic or partition
+                is missing, with which no table of the fleet could be planned.
         """
         requested = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics or ())]
         topic_list = None if topics is None else requested
@@ -516,12 +519,31 @@ def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> 
 
 def unseen_topics_text(topics: Collection[str]) -> str:
     """Returns the text about topics that groups own but that aren't visible to the user."""
-    more = f" and {len(topics) - _MAX_DISPLAYED} more" if len(topics) > _MAX_DISPLAYED else ""
-    displayed = ", ".join(sorted(topics)[:_MAX_DISPLAYED]) + more
     return (
-        f"topics that groups own are not shown to this user, and plans will lack them: {displayed}. "
+        f"topics that groups own are not shown to this user, and plans treat them as deleted: {_displayed(topics)}. "
         "Grant DESCRIBE on topics (or they are just deleted)"
     )
+
+
+def topic_errors(metadata: Any) -> dict[str, str]:
+    """Returns the error of each topic in a Metadata response that has one, without topics that don't exist."""
+    harmless = (0, errors.UnknownTopicOrPartitionError.errno)
+    with_errors = [topic for topic in metadata.topics if topic.name and topic.error_code not in harmless]
+    return {topic.name: errors.for_code(topic.error_code).__name__ for topic in with_errors}
+
+
+def topic_errors_text(topics: Mapping[str, str]) -> str:
+    """Returns the text about topics with an error."""
+    displayed = _displayed([f"{topic} ({error})" for topic, error in topics.items()])
+    return (
+        f"topics whose partitions are not known, because the metadata has an error for them: {displayed}. Grant "
+        "DESCRIBE on topics, or take another snapshot. Until then, groups that use them are undescribed"
+    )
+
+
+def _displayed(topics: Collection[str]) -> str:
+    more = f" and {len(topics) - _MAX_DISPLAYED} more" if len(topics) > _MAX_DISPLAYED else ""
+    return ", ".join(sorted(topics)[:_MAX_DISPLAYED]) + more
 
 
 def error_text(error: Exception) -> str:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from kafka import errors
@@ -79,9 +81,20 @@ class GroupDescription:
                 texts = value if isinstance(value, list) else [value]
                 if any(is_too_long(text) for text in texts if isinstance(text, str)):
                     return f"{name} of {table} has more than {MAX_NAME_BYTES:,} bytes"
-        lists = {id(each): each for member in self.members for each in (member.topics, member.matched)}
-        is_long = any(is_too_long(topic) for each in lists.values() for topic in each)
+        is_long = any(map(is_too_long, self._subscribed()))
         return f"a subscribed topic has more than {MAX_NAME_BYTES:,} bytes" if is_long else None
+
+    def unknown_topic(self, unknown: Mapping[str, str]) -> str | None:
+        """Returns a text about a topic with an error that a member subscribes to or owns partitions of, or None."""
+        if not unknown:
+            return None
+        owned = {topic for member in self.members for topic, _ in member.owned}
+        return topic_error_text(unknown, owned.union(self._subscribed()))
+
+    def _subscribed(self) -> Iterator[str]:
+        """Yields the subscribed topics; those of a list that members share only once."""
+        lists = {id(each): each for member in self.members for each in (member.topics, member.matched)}
+        return chain.from_iterable(lists.values())
 
     def columns(self, group_id: str) -> dict[str, Any]:
         """Returns columns of its row of `groups`, with the leader's library and version if it has classic members."""
@@ -105,6 +118,15 @@ class RegexTime:
 
     def __init__(self) -> None:
         self.left_s = _MAX_REGEXES_S
+
+
+def topic_error_text(unknown: Mapping[str, str], topics: Collection[str]) -> str | None:
+    """Returns a text about the first of the topics that has an error (`unknown`), or None."""
+    topic = min(unknown.keys() & topics, default=None)
+    if topic is None:
+        return None
+    remedy = "Grant DESCRIBE on topics, or take another snapshot"
+    return f"the partitions of the topic {topic:.260} are not known: {unknown[topic]} in the metadata. {remedy}"
 
 
 def fault(error_code: int, message: str | None = None) -> Exception | None:
@@ -250,18 +272,21 @@ class UnseenTopicsError(Exception):
     """Raised if the number of tasks of a subtopology is unknown, because its topics aren't visible to the user."""
 
 
-def read_streams_group(group: Any, topics: Mapping[str, int]) -> GroupDescription | Exception:
+def read_streams_group(
+    group: Any, topics: Mapping[str, int], unknown: Mapping[str, str] = MappingProxyType({})
+) -> GroupDescription | Exception:
     """Returns a group of a StreamsGroupDescribe response, or its error.
 
     Args:
         group: the group in the response.
         topics: the number of partitions of the cluster's topics.
+        unknown: the errors of topics whose partitions aren't known.
     """
     if error := fault(group.error_code, group.error_message):
         return error
     try:
         described = (group.topology.subtopologies if group.topology is not None else None) or []
-        subtopologies = [_subtopology(subtopology, topics) for subtopology in described]
+        subtopologies = [_subtopology(subtopology, topics, unknown) for subtopology in described]
     except UnseenTopicsError as unseen:
         return unseen
     assignor = getattr(group, "assignor_name", None) or ""
@@ -270,12 +295,14 @@ def read_streams_group(group: Any, topics: Mapping[str, int]) -> GroupDescriptio
     )
 
 
-def _subtopology(subtopology: Any, topics: Mapping[str, int]) -> dict[str, Any]:
+def _subtopology(subtopology: Any, topics: Mapping[str, int], unknown: Mapping[str, str]) -> dict[str, Any]:
     """Returns a subtopology. It has as many tasks as the largest of its source topics has partitions."""
     sources = {name: topics.get(name) for name in subtopology.source_topics}
     sources |= {
         topic.name: topics.get(topic.name, topic.partitions or None) for topic in subtopology.repartition_source_topics
     }
+    if text := topic_error_text(unknown, sources.keys()):
+        raise UnseenTopicsError(f"subtopology {subtopology.subtopology_id}: {text}")
     known_counts = [partitions for partitions in sources.values() if partitions is not None]
     if len(known_counts) < len(sources) or not known_counts:
         unseen = ", ".join(sorted(name for name, partitions in sources.items() if partitions is None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from types import MappingProxyType
@@ -60,17 +60,20 @@ class UnsettledError(Exception):
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """A group of ListGroups. `group_type` is classic, consumer, share, streams, or a protocol type (connect, …)."""
+    """A group of ListGroups. `group_type` is classic, consumer, share, streams, or a protocol type (connect, …).
+    `problem` is why the group can't be described, if brokers contradict each other.
+    """
 
     group_id: str
     broker: int
     group_type: str
     state: str | None
+    problem: str | None = None
 
     @property
     def commits(self) -> bool:
         """Checks whether the group commits offsets as consumers do."""
-        return self.group_type in ("classic", "consumer", "streams")
+        return self.group_type in ("classic", "consumer", "streams") and self.problem is None
 
 
 def matches(name: str, patterns: Patterns) -> bool:
@@ -93,7 +96,12 @@ def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, Liste
             raise connection.failed(f"broker {broker} does not list its groups", error)
         for group in response.groups:
             if matches(group.group_id, patterns) and not is_own_group(group.group_id):
-                groups[group.group_id] = _listed(group, broker)
+                found = _listed(group, broker)
+                known = groups.get(group.group_id, found)
+                if known.problem or known.group_type != found.group_type:
+                    types = f"the brokers list the group as {known.group_type} and as {found.group_type}"
+                    found = replace(known, problem=known.problem or types)
+                groups[group.group_id] = found
     return dict(sorted(groups.items()))
 
 
@@ -104,6 +112,11 @@ def _listed(group: Any, broker: int) -> ListedGroup:
     kind = (getattr(group, "group_type", "") or "classic").lower()
     kind = kind if is_consumer or kind != "classic" else group.protocol_type
     return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None)
+
+
+def _contradictions(groups: Mapping[str, ListedGroup]) -> dict[str, str]:
+    """Returns the problem of each group about which brokers contradict each other."""
+    return {group_id: group.problem for group_id, group in groups.items() if group.problem is not None}
 
 
 def request_per_group(
@@ -122,7 +135,7 @@ def request_per_group(
     time of each group's response (`time.monotonic`).
     """
     values: dict[str, Any] = {}
-    faults: dict[str, str] = {}
+    faults = _contradictions(groups)
     answered_s: dict[str, float] = {}
 
     def send_once(groups: Collection[ListedGroup]) -> Iterator[tuple[str, Any]]:
@@ -145,12 +158,15 @@ def request_per_group(
             if isinstance(response, Exception):
                 yield from ((group_id, response) for group_id in ids)
                 continue
-            found = dict(read(ids, response))
+            found: dict[str, Any] = {}
+            for group_id, value in read(ids, response):
+                twice = WireError("the response of the broker has the group twice")
+                found[group_id] = twice if group_id in found else value
             # A group that the broker leaves out isn't empty, but unknown.
             missing = WireError("the response of the broker lacks the group")
             yield from ((group_id, found.get(group_id, missing)) for group_id in ids)
 
-    pending = dict(groups)
+    pending = {group_id: group for group_id, group in groups.items() if group_id not in faults}
     for attempt in range(1, ATTEMPTS + 1):
         retriable = []
         for group_id, value in send_once(pending.values()):
@@ -209,6 +225,7 @@ def describe(
     rows: SnapshotRows,
     report: Progress,
     topologies: Mapping[str, str] = MappingProxyType({}),
+    unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Adds groups, members, subscription_lists, and owned_lists of all listed groups, and undescribed groups.
 
@@ -216,17 +233,24 @@ def describe(
 
     `topics` has the number of partitions of the cluster's topics, for subscriptions by pattern that the broker
     resolves (KIP-848), and for the number of tasks. `topologies` has texts of `Topology.describe()`, by group ID.
+    `unknown` has the error of each topic whose partitions aren't known: a group that uses one is undescribed.
     """
     described: dict[str, Any] = {}
-    faults: dict[str, str] = {}
-    applications = ApplicationReader(topics, topologies, groups)
+    faults = _contradictions(groups)
+    applications = ApplicationReader(topics, topologies, groups, unknown)
     regex_time = group_description.RegexTime()
-    read_consumer_group = partial(group_description.read_consumer_group, topics=topics, regex_time=regex_time)
+    read_consumer_group = partial(
+        group_description.read_consumer_group, topics={*topics, *unknown}, regex_time=regex_time
+    )
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, partial(_classic, read_application=applications.read)),
         ("consumer", ConsumerGroupDescribeRequest, read_consumer_group),
         ("share", ShareGroupDescribeRequest, group_description.read_share_group),
-        ("streams", StreamsGroupDescribeRequest, lambda group: group_description.read_streams_group(group, topics)),
+        (
+            "streams",
+            StreamsGroupDescribeRequest,
+            lambda group: group_description.read_streams_group(group, topics, unknown),
+        ),
     )
     for kind, request, read_group in readers:
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
@@ -241,8 +265,8 @@ def describe(
         state = None if group.state in EMPTY_STATES and group_id in faults else group.state
         description = described.get(group_id, GroupDescription(state, assignor="", members=[]))
         error = faults.get(group_id, description.problem)
-        if (long := description.long_name()) is not None:
-            description, error = GroupDescription(None, assignor="", members=[]), long
+        if (problem := description.long_name() or description.unknown_topic(unknown)) is not None:
+            description, error = GroupDescription(None, assignor="", members=[]), problem
         _add_group(rows, group, description, error, replicas.get(group_id))
     for caveat, ids in sorted(applications.caveats.items()):
         report(f"{caveat}: {', '.join(sorted(ids))}")
@@ -268,7 +292,9 @@ def read_starts(
     connection: ClusterConnection, groups: Mapping[str, ListedGroup], report: Progress
 ) -> tuple[dict[str, group_description.StartOffsets], dict[str, str], dict[str, float]]:
     """Returns the start offset of each partition of the share groups, in the form of `request_per_group`."""
-    of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
+    of_kind = {
+        group_id: group for group_id, group in groups.items() if group.group_type == "share" and not group.problem
+    }
     activity = "read what share groups have initialised"
     build_request, read = group_description.start_offsets_request, group_description.read_start_offsets
     return request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report)
@@ -321,7 +347,7 @@ def read_classic_members(
 
 
 def _classic(
-    group: Any, read_application: Callable[[str, GroupDescription], GroupDescription] | None = None
+    group: Any, read_application: Callable[[str, GroupDescription], GroupDescription | Exception] | None = None
 ) -> GroupDescription | Exception:
     """Returns a classic group of a DescribeGroups response, or its error. `read_application` completes the description
     of a Streams application.

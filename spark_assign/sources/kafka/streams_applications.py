@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_assign.sources.files.snapshot import SnapshotRows
-from spark_assign.sources.kafka.group_description import GroupDescription
-from spark_assign.streams.classic_members import read_application
+from spark_assign.sources.kafka.group_description import GroupDescription, UnseenTopicsError, topic_error_text
+from spark_assign.streams.classic_members import internal_topics, read_application
 
 TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class ApplicationReader:
-    """Reads classic Streams applications: with the partitions of topics, given topologies, and all groups.
+    """Reads classic Streams applications: with the partitions of topics, given topologies, all groups, and the errors
+    of topics whose partitions aren't known.
 
     `caveats` gets what is only likely, with the IDs of the applications.
     """
@@ -24,10 +25,13 @@ class ApplicationReader:
     topics: Mapping[str, int]
     topologies: Mapping[str, str]
     group_ids: Collection[str]
+    unknown: Mapping[str, str]
     caveats: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def read(self, group_id: str, group: GroupDescription) -> GroupDescription:
-        """Returns the description of an application with its tasks and topology."""
+    def read(self, group_id: str, group: GroupDescription) -> GroupDescription | Exception:
+        """Returns the description of an application with its tasks and topology, or its error."""
+        if text := topic_error_text(self.unknown, internal_topics(self.unknown, group_id, self.group_ids).keys()):
+            return UnseenTopicsError(text)
         members = [member.streams for member in group.members if member.streams is not None]
         text = self.topologies.get(group_id)
         application = read_application(group_id, members, self.topics, topology=text, group_ids=self.group_ids)

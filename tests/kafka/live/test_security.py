@@ -270,7 +270,7 @@ def test_a_mechanism_that_the_brokers_do_not_have(guarded: Cluster, keys: Keys, 
         (
             ResourceType.TOPIC,
             "secret-topic",
-            "topics that groups own are not shown to this user, and plans will lack them",
+            "topics that groups own are not shown to this user, and plans treat them as deleted",
         ),
         (
             ResourceType.CLUSTER,
