@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -25,6 +24,7 @@ from spark_assign.replicas.kernel.reassign_table import PLACEMENT
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
 from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.spark.shell_patterns import matches
+from spark_assign.stores.locations import read_file
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import schema
 
@@ -33,6 +33,8 @@ FORMATS = (
     "of Cruise Control with json=true&verbose=true"
 )
 _CURRENT, _PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
+_MAX_BYTES = 256 << 20
+"""Maximum size of a file: a million partitions have about half of it."""
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 _ROWS = schema("cluster string, topic string, partition int, expected array<int>?, target array<int>")
 _KEY = ["cluster", "topic", "partition"]
@@ -49,9 +51,11 @@ def read_reassignments(files: Iterable[str]) -> list[Row]:
     rows: dict[tuple[str, int], Row] = {}
     for file in files:
         try:
-            text = Path(file).read_text(encoding="utf-8-sig")
+            text = read_file(file, _MAX_BYTES).decode("utf-8-sig")
         except (OSError, ValueError) as error:
-            raise ConfigError(f"--reassignment {file} can't be read: {error}") from error
+            raise ConfigError(
+                f"--reassignment {file} can't be read: {getattr(error, 'strerror', None) or error}"
+            ) from error
         for row in _rows(file, text):
             if rows.setdefault((row["topic"], row["partition"]), row) is not row:
                 raise ConfigError(f"--reassignment {file}: {row['topic']}-{row['partition']} occurs twice. Keep one")

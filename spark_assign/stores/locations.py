@@ -7,14 +7,17 @@ can't access the files (Spark Connect, an object store).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlparse, urlsplit
 
@@ -130,6 +133,31 @@ def write_in_place(content: bytes, path: str) -> None:
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as file:
         file.write(content)
+
+
+MAX_FILE_BYTES = 1 << 20
+"""Maximum size of a file of settings or of a token."""
+_STREAMS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/", "/dev/null")
+"""Pipes that a shell passes, and the empty file."""
+
+
+def check_file(file: str | Path, max_bytes: int = MAX_FILE_BYTES) -> None:
+    """Raises OSError for a device, a pipe that isn't of a shell, or a large file; ValueError for a path with NUL."""
+    status = os.stat(file)
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or str(file).startswith(_STREAMS)):
+        raise OSError(errno.EINVAL, "is a pipe or a device")
+    if status.st_size > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
+
+
+def read_file(file: str | Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+    """Returns the content of a file. Raises OSError and ValueError, as `check_file` does."""
+    check_file(file, max_bytes)
+    with open(file, "rb") as opened:
+        content = opened.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
+    return content
 
 
 def for_spark(location: str) -> str:

@@ -101,8 +101,8 @@ def test_other_files(tmp_path: Path, text: str, problem: str) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """It isn't there, or isn't text."""
+    """It isn't there, isn't text, or is a device that has no end."""
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    for name in ("nowhere", "bytes"):
-        with pytest.raises(ConfigError, match=f"{name} can't be read"):
-            read_reassignments([str(tmp_path / name)])
+    for file in (tmp_path / "nowhere", tmp_path / "bytes", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match=f"{file} can't be read"):
+            read_reassignments([str(file)])

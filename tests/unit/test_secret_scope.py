@@ -16,6 +16,7 @@ import pytest
 
 from spark_assign.sources.auth import secret as secret_scope
 from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.stores.locations import MAX_FILE_BYTES, read_file
 from spark_assign.tables.errors import ConfigError
 from tests.cases import cases
 
@@ -137,15 +138,15 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     """A device would be read without end, and a pipe be waited for; the pipes of a shell can be read."""
     pipe, large = tmp_path / "pipe", tmp_path / "large"
     os.mkfifo(pipe)
-    large.write_bytes(bytes(secret_scope.MAX_BYTES + 1))
+    large.write_bytes(bytes(MAX_FILE_BYTES + 1))
     for file in ("/dev/zero", pipe):
         with pytest.raises(OSError, match="is a pipe or a device"):
-            secret_scope.read_file(file)
+            read_file(file)
     with pytest.raises(OSError, match="has more than 1,048,576 bytes"):
-        secret_scope.read_file(large)
-    assert secret_scope.read_file("/dev/null") == b""
+        read_file(large)
+    assert read_file("/dev/null") == b""
     reader, writer = os.pipe()
     os.write(writer, b"user:password")
     os.close(writer)
-    assert secret_scope.read_file(f"/dev/fd/{reader}") == b"user:password"
+    assert read_file(f"/dev/fd/{reader}") == b"user:password"
     os.close(reader)

@@ -18,9 +18,9 @@ from urllib.parse import quote_plus, unquote, urlsplit
 
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
-from spark_assign.sources.auth.secret import Secret, hidden, read_file
+from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.auth.tls import Tls
-from spark_assign.stores.locations import shortened, split_url
+from spark_assign.stores.locations import read_file, shortened, split_url
 from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 

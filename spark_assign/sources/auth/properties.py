@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spark_assign.sources.auth.secret import Secret, read_file, secret_as_file
+from spark_assign.sources.auth.secret import Secret, secret_as_file
+from spark_assign.stores.locations import read_file
 from spark_assign.tables.errors import ConfigError, needs_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")

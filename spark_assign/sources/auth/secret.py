@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import errno
 import html
 import os
 import re
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -86,31 +84,6 @@ def _unescaped(text: str) -> str:
     """Returns a text without the escapes of HTML, URLs, and JSON."""
     text = _ESCAPE.sub(lambda found: found[3] or chr(int(found[1] or found[2], 16)), unquote(html.unescape(text)))
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes can be one character
-
-
-MAX_BYTES = 1 << 20
-"""Maximum size of a file of settings or of a token."""
-_STREAMS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/", "/dev/null")
-"""Pipes that a shell passes, and the empty file."""
-
-
-def check_file(file: str | Path, max_bytes: int = MAX_BYTES) -> None:
-    """Raises OSError for a device, a pipe that isn't of a shell, or a large file; ValueError for a path with NUL."""
-    status = os.stat(file)
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or str(file).startswith(_STREAMS)):
-        raise OSError(errno.EINVAL, "is a pipe or a device")
-    if status.st_size > max_bytes:
-        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
-
-
-def read_file(file: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Returns the content of a file. Raises OSError and ValueError, as `check_file` does."""
-    check_file(file, max_bytes)
-    with open(file, "rb") as opened:
-        content = opened.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"has more than {max_bytes:,} bytes")
-    return content
 
 
 SECRET_PREFIX = "secret://"

@@ -21,7 +21,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.sources.auth.secret import Secret, check_file, read_file
+from spark_assign.sources.auth.secret import Secret
+from spark_assign.stores.locations import check_file, read_file
 from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:

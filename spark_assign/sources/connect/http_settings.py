@@ -20,9 +20,9 @@ from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login
-from spark_assign.sources.auth.secret import Secret, read_file
+from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.tls import Tls
-from spark_assign.stores.locations import split_url
+from spark_assign.stores.locations import read_file, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param
 

@@ -32,7 +32,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from spark_assign.comparison.declared_changes import MAX_NAME, UNSET, DeclaredChange, Kind
 from spark_assign.comparison.what_if import MAX_COUNT
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.sources.auth import properties, secret
+from spark_assign.sources.auth import properties
+from spark_assign.stores.locations import MAX_FILE_BYTES
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.quoting import comment_text
 from spark_assign.tables.quoting import markdown_code as code
@@ -436,7 +437,7 @@ _READERS: Mapping[str, tuple[Callable[[str, str, _Values], _Read], int]]
 _READERS = {
     **dict.fromkeys((".yaml", ".yml"), (_yaml, MAX_BYTES)),
     ".json": (_json, MAX_BYTES),
-    ".properties": (_client, secret.MAX_BYTES),
+    ".properties": (_client, MAX_FILE_BYTES),
 }
 
 

@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_assign.java.hash_map import java_key
-from spark_assign.sources.auth.secret import read_file
 from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.stores.locations import read_file
 from spark_assign.tables.errors import ConfigError
 
 MIN_KEY_BYTES = 16
