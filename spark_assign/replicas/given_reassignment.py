@@ -53,9 +53,8 @@ def read_reassignments(files: Iterable[str]) -> list[Row]:
         try:
             text = read_file(file, _MAX_BYTES).decode("utf-8-sig")
         except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"--reassignment {file} can't be read: {getattr(error, 'strerror', None) or error}"
-            ) from error
+            problem = getattr(error, "strerror", None) or error
+            raise ConfigError(f"--reassignment {file} can't be read: {problem}") from error
         for row in _rows(file, text):
             if rows.setdefault((row["topic"], row["partition"]), row) is not row:
                 raise ConfigError(f"--reassignment {file}: {row['topic']}-{row['partition']} occurs twice. Keep one")
