@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 import re
 import shutil
@@ -74,6 +75,9 @@ SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "file", "gs", "hdfs", "s3", "s
 _READ_SCHEMES = (*SCHEMES, "hf", "http", "https")
 
 _ROWS_PER_FILE_PIECE = 1_000_000
+CONNECT_SECONDS = 60.0
+"""Maximum time until the embedded engine answers for the first time."""
+_log = logging.getLogger(__name__)
 
 
 def embedded_session() -> SparkSession:
@@ -85,6 +89,7 @@ def embedded_session() -> SparkSession:
 
     Raises:
         ConfigError: the package `pysail` isn't installed (extra `embedded`).
+        TimeoutError: the server doesn't answer.
 
     Examples:
         >>> session = embedded_session()
@@ -115,12 +120,18 @@ def embedded_session() -> SparkSession:
 
 def _connect(address: str) -> None:
     """Makes the session that the next call of `SparkSession.builder` returns, if there is none."""
+    import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.session import SparkSession as Session
 
     from spark_assign.spark.interrupts import CallsOfAnotherThread
 
-    channel = DefaultChannelBuilder(address)
+    channel = DefaultChannelBuilder(address, [("grpc.enable_http_proxy", 0)])  # https_proxy would get all rows
+    with channel.toChannel() as tried:  # otherwise, the client tries for ten minutes, and then waits without end
+        try:
+            grpc.channel_ready_future(tried).result(timeout=CONNECT_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError(f"Sail, in this process, doesn't answer within {CONNECT_SECONDS:g} s") from None
     channel.add_interceptor(CallsOfAnotherThread())
     Session.builder.channelBuilder(channel).create()
 
@@ -130,6 +141,11 @@ def _server_address() -> str:
     os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
     with needs_extra("the embedded engine needs pysail", "embedded"):
         from pysail.spark import SparkConnectServer
+    if ignored := sorted(name for name in os.environ if name.startswith("SAIL_")):
+        # Sail's own settings, of which a wrong one ends the process.
+        _log.warning("The embedded engine ignores %s.", ", ".join(ignored))
+        for name in ignored:
+            del os.environ[name]
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     atexit.register(server.stop)

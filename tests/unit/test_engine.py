@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -110,6 +111,25 @@ def test_the_engine_outlives_ctrl_c() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+@pytest.mark.embedded
+def test_neither_a_proxy_nor_settings_of_sail_are_used() -> None:
+    """The connection to the server of the same process has all rows. A wrong setting of Sail would end the process."""
+    proxies = dict.fromkeys(("grpc_proxy", "https_proxy", "http_proxy"), "http://user:secret@127.0.0.1:1")
+    environment = {**os.environ, **proxies, "no_proxy": "", "no_grpc_proxy": "", "SAIL_MODE": "bogus", "SAIL_X": "1"}
+    program = "from spark_assign import embedded_session; print(embedded_session().range(5).count())"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.stderr) == ("5\n", "The embedded engine ignores SAIL_MODE, SAIL_X.\n")
+
+
+def test_an_engine_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call has an end."""
+    monkeypatch.setattr(engine, "CONNECT_SECONDS", 0.1)
+    silent = socket.create_server(("127.0.0.1", 0))
+    with silent, pytest.raises(TimeoutError, match=r"^Sail, in this process, doesn't answer within 0\.1 s$"):
+        engine._connect(f"sc://127.0.0.1:{silent.getsockname()[1]}")
 
 
 def test_no_request_is_kept() -> None:
