@@ -153,6 +153,21 @@ leave(2)
     assert (process.returncode, process.stdout, process.stderr) == (2, "removed\n", "")
 
 
+def test_without_a_further_thread_the_process_ends() -> None:
+    """The system can refuse one (ulimit -u)."""
+    program = """
+import sys, threading
+from spark_assign.cli.job import leave
+sys.modules["pysail"] = sys
+def start(thread):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = start
+leave(3)
+"""
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (process.returncode, process.stderr) == (3, b"")
+
+
 PRINTS = """
 import sys
 from spark_assign.cli.job import job, starting_session
