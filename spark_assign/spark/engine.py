@@ -75,8 +75,6 @@ SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "file", "gs", "hdfs", "s3", "s
 _READ_SCHEMES = (*SCHEMES, "hf", "http", "https")
 
 _ROWS_PER_FILE_PIECE = 1_000_000
-CONNECT_SECONDS = 60.0
-"""Maximum time until the embedded engine answers for the first time."""
 _log = logging.getLogger(__name__)
 
 
@@ -120,18 +118,12 @@ def embedded_session() -> SparkSession:
 
 def _connect(address: str) -> None:
     """Makes the session that the next call of `SparkSession.builder` returns, if there is none."""
-    import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
     from pyspark.sql.connect.session import SparkSession as Session
 
     from spark_assign.spark.interrupts import CallsOfAnotherThread
 
     channel = DefaultChannelBuilder(address, [("grpc.enable_http_proxy", 0)])  # https_proxy would get all rows
-    with channel.toChannel() as tried:  # otherwise, the client tries for ten minutes, and then waits without end
-        try:
-            grpc.channel_ready_future(tried).result(timeout=CONNECT_SECONDS)
-        except grpc.FutureTimeoutError:
-            raise TimeoutError(f"Sail, in this process, doesn't answer within {CONNECT_SECONDS:g} s") from None
     channel.add_interceptor(CallsOfAnotherThread())
     Session.builder.channelBuilder(channel).create()
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql.connect.client import DefaultChannelBuilder, SparkConnectClient
 
 from spark_assign.cli import job
 from spark_assign.cli.job import Outcome
-from spark_assign.spark import engine
+from spark_assign.spark import engine, interrupts
 from spark_assign.spark.interrupts import CallsOfAnotherThread
 from spark_assign.tables.errors import ConfigError
 
@@ -124,12 +125,18 @@ def test_neither_a_proxy_nor_settings_of_sail_are_used() -> None:
     assert (done.stdout, done.stderr) == ("5\n", "The embedded engine ignores SAIL_MODE, SAIL_X.\n")
 
 
-def test_an_engine_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call has an end."""
-    monkeypatch.setattr(engine, "CONNECT_SECONDS", 0.1)
-    silent = socket.create_server(("127.0.0.1", 0))
-    with silent, pytest.raises(TimeoutError, match=r"^Sail, in this process, doesn't answer within 0\.1 s$"):
-        engine._connect(f"sc://127.0.0.1:{silent.getsockname()[1]}")
+@pytest.mark.parametrize("listens", [True, False])
+def test_an_engine_that_does_not_answer(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries again where nobody listens; neither this nor the wait for an answer is without end."""
+    monkeypatch.setattr(interrupts, "FIRST_ANSWER_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+        if not listens:
+            silent.close()
+        channel = DefaultChannelBuilder(address)
+        channel.add_interceptor(CallsOfAnotherThread())
+        with pytest.raises(TimeoutError, match=r"the embedded engine doesn't answer within 0\.3 s"):
+            SparkConnectClient(channel).get_configs("a")
 
 
 def test_no_request_is_kept() -> None:
