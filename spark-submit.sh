@@ -58,13 +58,13 @@ check_java() {
 }
 
 find_pyspark() {
-  "$PYTHON" -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])'
+  "$PYTHON" -P -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])'
 }
 
 # Where the class data of this JVM for this Spark are, without their ending. Much of a small job's time is the JVM loading
 # and checking Spark's classes; class data hold them as they are when that is done. Fit for just this JVM and these jars.
 class_data_place() { # SPARK_HOME
-  "$PYTHON" - "$1" "$java_says" "$ROOT/build/class-data${NAME:+-$NAME}" <<'PY'
+  "$PYTHON" -I - "$1" "$java_says" "$ROOT/build/class-data${NAME:+-$NAME}" <<'PY'
 import hashlib, os, sys
 home, java, folder = sys.argv[1:]
 jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(f"{home}/jars"))
@@ -107,7 +107,7 @@ make_class_data() {
 
 # The package as a zip named by its content: the same source gives the same file.
 build_zip() {
-  "$PYTHON" - "$ROOT" <<'PY'
+  "$PYTHON" -I - "$ROOT" <<'PY'
 import hashlib, os, pathlib, re, sys, tomllib, zipfile
 root = pathlib.Path(sys.argv[1])
 project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
@@ -216,6 +216,9 @@ else
   # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
   variables=("SPARK_HOME=$spark_home" SPARK_ASSIGN_ENGINE=spark)
   options=(--name "spark_assign $job" --properties-file "$ROOT/conf/spark/$environment.conf")
+  if [[ "$environment" == local && ! "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then # workers may import what is beside it
+    options+=(--conf spark.executorEnv.PYTHONSAFEPATH=)
+  fi
   zip=""
   if [[ -z "$image" ]]; then
     zip="$(build_zip)"
@@ -246,7 +249,7 @@ else
   if [[ "$environment" == local && "$job" == history && " $* " == *" --reader"[\ =]"spark "* && ${#libraries[@]} -eq 0 ]] &&
     ! has_setting spark.jars && ! has_setting spark.jars.packages &&
     ! compgen -G "$spark_home/jars/spark-sql-kafka-*" >/dev/null; then
-    package="$(PYTHONPATH="$ROOT" "$PYTHON" -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
+    package="$(PYTHONPATH="$ROOT" "$PYTHON" -P -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
     [[ -z "$package" ]] || libraries=(--packages "$package")
   fi
   options+=(${libraries[@]+"${libraries[@]}"})

@@ -47,13 +47,14 @@ extras_of() { # JOB
 }
 
 # --- Python ---------------------------------------------------------------------------------------------
+# With -I or -P, Python imports no module of the current folder. -P, which Python 3.11 brought, keeps PYTHONPATH.
 
 find_python() {
   local candidate
   for candidate in ${SPARK_ASSIGN_PYTHON:+"$SPARK_ASSIGN_PYTHON"} python3.12 python3.11 python3.13 python3 python; do
     # Run it: a pyenv shim is on the PATH for versions that are not active, and some Pythons lack venv.
-    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-      "$candidate" -c 'import sys; print(sys.executable)'
+    if "$candidate" -I -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+      "$candidate" -I -c 'import sys; print(sys.executable)'
       return
     fi
   done
@@ -72,16 +73,16 @@ make_venv() {
   if [[ ",${have##* }," == *",spark,"* && ",$extras," != *",spark,"* ]]; then extras="spark,$extras"; fi
   if [[ "$have" == "$checksum $pins "* ]]; then
     for extra in ${extras//,/ }; do [[ ",${have##* }," == *",$extra,"* ]] || break; extra=""; done
-    if [[ -z "$extra" ]] && "$PYTHON" -c '' 2>/dev/null; then return; fi
+    if [[ -z "$extra" ]] && "$PYTHON" -I -c '' 2>/dev/null; then return; fi
     extras="${have##* },$extras"
   fi
   mkdir -p "$ROOT/build"
   say "Setting up $VENV (first use or changed dependencies; takes up to a minute, log in build/$SET_UP.log) …"
   # A set-up that was interrupted left no stamp: start over.
-  if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
+  if [[ -z "$have" ]] || ! "$PYTHON" -I -c '' 2>/dev/null; then
     local python; python="$(find_python)" || exit $?
     "$python" "$ROOT/conf/requirements/install.py" || exit 3 # an index that does not answer, before all that takes time
-    "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
+    "$python" -I -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
   fi
   rm -f "$stamp"
   "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || exit 3
@@ -100,4 +101,4 @@ set_up() {
 }
 
 # The words as a shell, and PySpark, split a line.
-shell_quoted() { "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"; }
+shell_quoted() { "$PYTHON" -I -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"; }

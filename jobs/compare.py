@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import click
 from pyspark.sql import functions as F
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Fleet, compare
 from spark_assign.cli.job import MARKDOWN, Options, job
 from spark_assign.cli.job_names import check_assignors

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_all, store_and_read

@@ -21,6 +21,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import exit_code, read_topologies, store_and_read, store_fleet, stored_history

@@ -13,6 +13,7 @@ import click
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Fleet, MigrationParams, plan_migration, plan_upgrade
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Fleet, FleetError
 from spark_assign.advice.zones import compare_zone_traffic
 from spark_assign.cli.cluster_changes import (

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+import spark_assign.cli  # noqa: F401 - Ctrl-C in what follows
 from spark_assign import Fleet
 from spark_assign.cli.job import Job, Options, job, spark_session
 from spark_assign.cli.job_tables import exit_code, read_fleet_and_settings, store_and_read, store_run

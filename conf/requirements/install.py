@@ -45,6 +45,9 @@ WHEELS = ("--only-binary", ":all:", "--no-binary", "pyspark", "--no-binary", "py
 
 PYPI = "https://pypi.org/simple"
 
+PIP = (sys.executable, "-P", "-m", "pip")
+"""pip, and no module of the current folder."""
+
 CONTACT_SECONDS = 4
 """How long an index may take to accept a connection: two lost packets are sent again within it."""
 
@@ -226,7 +229,7 @@ class Installer:
 
 def installers(run: Run, settings: Mapping[str, str], given: Mapping[str, str]) -> list[Installer]:
     """uv if it is there or can be had, then pip; or the one that the caller names."""
-    words = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *WHEELS)
+    words = (*PIP, "install", "--quiet", "--disable-pip-version-check", *WHEELS)
     pip = Installer("pip", words, given)
     named = given.get("SPARK_ASSIGN_INSTALLER", "")
     if named not in ("", "uv", "pip"):
@@ -274,11 +277,11 @@ def install(
     given = {name: value for name, value in given.items() if name != "PYTHONPATH"}
     pins = "" if pins == default_pins else pins
     files = [] if given.get("SPARK_ASSIGN_LOCK") == "no" else locks(extras, pins)
-    settings = settings_of_pip(run([sys.executable, "-m", "pip", "config", "list"], given)[1])
+    settings = settings_of_pip(run([*PIP, "config", "list"], given)[1])
     check(settings, given)
     there = installers(run, settings, given)
     if "spark" in extras and is_installed(CLIENT):
-        run([sys.executable, "-m", "pip", "uninstall", "--quiet", "--yes", CLIENT, "pyspark"], given)
+        run([*PIP, "uninstall", "--quiet", "--yes", CLIENT, "pyspark"], given)
     lacks = ""
     if files:
         lacks = _first(there, ["--require-hashes", *_each("-r", map(str, files))], run)
@@ -344,7 +347,7 @@ def reach_before() -> None:
     Raises:
         SetUpError: no index answers.
     """
-    words = [sys.executable, "-m", "pip", "config", "list"]
+    words = [*PIP, "config", "list"]
     listed = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     if listed.returncode == 0:
         reach(settings_of_pip(listed.stdout), os.environ)

@@ -706,8 +706,9 @@ def leave(exit_code: int) -> None:
     alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
     if (exit_code in STOPS and alive) or (exit_code and "pysail" in sys.modules):
         at_end = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-        at_end.start()
-        at_end.join(EXIT_SECONDS)
+        with contextlib.suppress(RuntimeError):  # the system allows no further thread
+            at_end.start()
+            at_end.join(EXIT_SECONDS)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

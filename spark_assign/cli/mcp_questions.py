@@ -7,7 +7,9 @@ that the size of the fleet doesn't matter. What was computed is kept until a fil
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -407,11 +409,15 @@ def serve(questions: Questions, port: int | None) -> None:
     for name in (each for each in vars(Questions) if not each.startswith("_")):
         server.add_tool(_tool(getattr(questions, name), lock), annotations=read_only)
     if port is None:
+        # asyncio replaces Python's own handler, and would wait for the end of standard input.
+        signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
         with contextlib.redirect_stdout(sys.__stdout__):  # the transport needs the file itself
             server.run()
         return
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
     print(f"mcp: serving http://{hosts[0]}/mcp", file=sys.stderr)
+    # PySpark disables this logger, and uvicorn enables it: it logs tracebacks of calls that fail as the process ends.
+    logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)
     try:
         server.run("streamable-http", port=port, transport_security=TransportSecuritySettings(allowed_hosts=hosts))
     except SystemExit as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 import re
 import shutil
@@ -74,6 +75,7 @@ SCHEMES = ("abfs", "abfss", "adl", "az", "azure", "file", "gs", "hdfs", "s3", "s
 _READ_SCHEMES = (*SCHEMES, "hf", "http", "https")
 
 _ROWS_PER_FILE_PIECE = 1_000_000
+_log = logging.getLogger(__name__)
 
 
 def embedded_session() -> SparkSession:
@@ -85,6 +87,7 @@ def embedded_session() -> SparkSession:
 
     Raises:
         ConfigError: the package `pysail` isn't installed (extra `embedded`).
+        TimeoutError: the server doesn't answer.
 
     Examples:
         >>> session = embedded_session()
@@ -120,7 +123,7 @@ def _connect(address: str) -> None:
 
     from spark_assign.spark.interrupts import CallsOfAnotherThread
 
-    channel = DefaultChannelBuilder(address)
+    channel = DefaultChannelBuilder(address, [("grpc.enable_http_proxy", 0)])  # https_proxy would get all rows
     channel.add_interceptor(CallsOfAnotherThread())
     Session.builder.channelBuilder(channel).create()
 
@@ -130,6 +133,11 @@ def _server_address() -> str:
     os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
     with needs_extra("the embedded engine needs pysail", "embedded"):
         from pysail.spark import SparkConnectServer
+    if ignored := sorted(name for name in os.environ if name.startswith("SAIL_")):
+        # Sail's own settings, of which a wrong one ends the process.
+        _log.warning("The embedded engine ignores %s.", ", ".join(ignored))
+        for name in ignored:
+            del os.environ[name]
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     atexit.register(server.stop)

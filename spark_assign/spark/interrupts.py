@@ -8,6 +8,7 @@ makes the calls of the main thread.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -20,6 +21,8 @@ Answers = SimpleQueue[tuple[Any, BaseException | None]]
 Calls = SimpleQueue[tuple[Callable[[], Any], Answers] | None]
 _WAIT_S = 0.5
 """A signal that arrives just before a wait begins doesn't end it, but is noticed at the next one."""
+FIRST_ANSWER_S = 60.0
+"""Maximum time until the first answer. The client itself would try for ten minutes, or wait without end."""
 
 
 class CallsOfAnotherThread(
@@ -29,6 +32,8 @@ class CallsOfAnotherThread(
 
     def __init__(self) -> None:
         self._calls: Calls | None = None
+        self._due: float | None = None
+        self._has_answer = False
 
     def intercept_unary_unary(self, continuation: Callable[..., T], details: object, request: object) -> T:
         """Makes a call with one answer."""
@@ -47,6 +52,7 @@ class CallsOfAnotherThread(
     def _make(self, call: Callable[[], T]) -> T:
         if threading.current_thread() is not threading.main_thread():
             return call()
+        self._due = self._due or time.monotonic() + FIRST_ANSWER_S
         calls, self._calls = self._calls, None  # if it is interrupted, the next call has a new thread
         if calls is None:
             calls = SimpleQueue()
@@ -58,6 +64,10 @@ class CallsOfAnotherThread(
             while given is None:
                 with suppress(Empty):
                     given = answers.get(timeout=_WAIT_S)
+                if given and not isinstance(given[0] or given[1], grpc.RpcError):  # gRPC returns errors, too
+                    self._has_answer = True
+                if not self._has_answer and time.monotonic() > self._due:
+                    raise TimeoutError(f"the embedded engine doesn't answer within {FIRST_ANSWER_S:g} s")
         except BaseException:
             calls.put(None)
             raise

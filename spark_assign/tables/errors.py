@@ -129,7 +129,8 @@ def reason(error: BaseException) -> str:
         return causes[-1].removeprefix("Caused by: ")
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # an exception of Java
         return lines[1].removeprefix(": ")
-    return lines[0]
+    is_limit = isinstance(error, OSError | RuntimeError) and re.search("start new thread|Too many open files", text)
+    return lines[0] + " (raise the limits of the process: ulimit -n, -u, -v)" * bool(is_limit)
 
 
 # --- counts with their nouns and verbs, the same in every text -----------------------------------------------------

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -20,6 +21,18 @@ from tests.runner.tools import JAVA, lacks
 pytestmark = pytest.mark.spark
 
 
+MODULES = ("ensurepip", "hashlib", "importlib", "jobs", "pip", "pyspark", "re", "shlex", "tomllib", "venv", "zipfile")
+
+
+def plant_modules(folder: Path) -> Path:
+    """Writes modules with names of others, which fail. Returns the file that they write when they are imported."""
+    imported = folder / "imported.txt"
+    for name in MODULES:
+        text = f"with open({str(imported)!r}, 'a') as file:\n    file.write('{name} ')\nraise SystemExit('{name}')\n"
+        (folder / f"{name}.py").write_text(text)
+    return imported
+
+
 def test_without_arguments_the_launcher_lists_its_jobs(submit: Submit) -> None:
     """The first thing that a new user sees."""
     done = submit()
@@ -29,9 +42,12 @@ def test_without_arguments_the_launcher_lists_its_jobs(submit: Submit) -> None:
 
 
 def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path: Path) -> None:
-    """One command, a readable summary, exit code 0, and nothing that Spark or the JVM prints."""
+    """One command, a readable summary, exit code 0, and nothing that Spark or the JVM prints. Neither the job nor the
+    workers import modules of the current folder."""
+    imported = plant_modules(tmp_path)
     done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
+    assert not imported.exists()
     assert "No options given, so the bundled sample fleet is planned" in done.stderr
     assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
@@ -48,13 +64,24 @@ def test_the_embedded_engine_plans_the_same(
     """As JSON: standard output is one document. A token of a Spark Connect server isn't for the embedded engine."""
     monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "of another server")
     submit: Submit = request.getfixturevalue("submit")
+    plant_modules(tmp_path)
     done = submit("plan", "--sample", "-o", "json", cwd=str(tmp_path), program="spark-assign")
     assert json.loads(done.stdout)["counts"] == {"groups": 22, "rejected": 0}
 
 
+OF_A_USER = """
+import sys
+from pyspark.sql import SparkSession
+from beside import doubled
+ids = SparkSession.builder.getOrCreate().range(2).mapInPandas(doubled, "id long")
+print(sys.argv[1:], ids.agg({"id": "sum"}).head()[0])
+"""
+
+
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
-    """Quoted, complete, and independent of folder and environment."""
-    (tmp_path / "mine.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    """Quoted, complete, and independent of folder and environment. Workers import a module beside a user's script."""
+    (tmp_path / "mine.py").write_text(OF_A_USER)
+    (tmp_path / "beside.py").write_text("def doubled(batches):\n    yield from (2 * batch for batch in batches)\n")
     done = submit("--conf", "spark.app.name=a b", "--dry-run", str(tmp_path / "mine.py"), "one word")
     assert done.returncode == 0, done.stderr
     assert "--py-files" in done.stdout
@@ -63,7 +90,7 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
         ["bash", "-c", done.stdout], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert pasted.returncode == 0, pasted.stderr
-    assert "['one word']" in pasted.stdout
+    assert pasted.stdout == "['one word'] 2\n"
 
 
 @pytest.mark.parametrize(
@@ -168,13 +195,13 @@ printf '\0\ntrue\0' # what Spark's launcher says is to be run
 
 
 def launch(
-    clone: Path, *words: str, program: str = "spark-submit.sh", **variables: str
+    clone: Path, *words: str, program: str = "spark-submit.sh", cwd: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """A launcher of a clone, with the clone's Java."""
     own = {"JAVA_HOME": str(clone / "java"), "SPARK_ASSIGN_VENV": str(ROOT / ".venv")}
     environment = {**os.environ, **own, **variables}
     command = [str(clone / program), *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_class_data_are_made_by_the_set_up_and_used_where_they_are_whole(clone: Path) -> None:
@@ -242,9 +269,9 @@ def test_a_jvm_that_cannot_start_is_exit_code_3(clone: Path) -> None:
 FAKE_PYTHON = r"""#!/bin/bash
 case "$*" in
   *sys.executable*) echo "$0" ;;
-  "-m venv --clear "*) mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
+  "-I -m venv --clear "*) mkdir -p "$5/bin"; cp "$0" "$5/bin/python" ;;
   *install.py\ *) echo "installed: $2" >&2 ;;
-  *install.py | "-c "*) ;;
+  *install.py | "-I -c "*) ;;
   *) echo "${SPARK_ASSIGN_ENGINE:-} $*" ;;
 esac
 """
@@ -277,6 +304,20 @@ def test_spark_assign_runs_the_embedded_engine(clone: Path, stubs: dict[str, str
     assert "installed: embedded,kafka,embedded,kafka,report\n" in done.stderr
     done = launch(clone, "--set-up", "embedded", program="spark-assign", **stubs)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_module_of_the_current_folder_is_imported(clone: Path, stubs: dict[str, str], tmp_path: Path) -> None:
+    """By a set-up, and for a printed line. The stub of Python starts Python as it was called, too."""
+    imported = plant_modules(tmp_path)
+    program = clone / "bin" / "python"
+    as_called = f'[[ "$1" != -* ]] || {sys.executable} "${{@:1:3}}" >/dev/null 2>&1 </dev/null || true\n'
+    program.write_text(program.read_text().replace("case", as_called + "case", 1))
+    stubs["JAVA_HOME"] = str(clone / "java")
+    for launcher in ("spark-assign", "spark-submit.sh"):
+        launch(clone, "--dry-run", "plan", program=launcher, cwd=tmp_path, **stubs)
+        done = launch(clone, "--dry-run", "history", "--reader", "spark", program=launcher, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert not imported.exists(), imported.read_text()
 
 
 @pytest.mark.parametrize(

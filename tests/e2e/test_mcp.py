@@ -157,12 +157,14 @@ def test_a_session(hostile: Path, history: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    """The port of a server of HTTP, which ends by SIGTERM."""
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a server of HTTP, which ends by SIGTERM, with a line about it."""
+    printed = tmp_path_factory.mktemp("http") / "printed.txt"
     with socket.create_server(("127.0.0.1", 0)) as free:
         number = free.getsockname()[1]
     command = [sys.executable, str(ROOT / "jobs" / "mcp.py"), "--sample", "--http", str(number)]
-    process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with printed.open("w") as file:
+        process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=subprocess.PIPE, stderr=file)
     for _ in range(600):
         with socket.socket() as client:
             if client.connect_ex(("127.0.0.1", number)) == 0:
@@ -171,6 +173,23 @@ def port() -> Iterator[int]:
     yield number
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
+    text = printed.read_text()
+    assert text.endswith(" mcp: terminated\n")
+    assert "GRPC" not in text
+
+
+def test_ctrl_c() -> None:
+    """Over standard input, whose next line isn't waited for."""
+    command = [sys.executable, str(ROOT / "jobs" / "mcp.py"), "--sample"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, text=True, **pipes)  # type: ignore[call-overload]
+    client = {"capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "protocolVersion": "2025-03-26"}
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}) + "\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert process.stderr.read().splitlines()[-1].endswith("mcp: interrupted")
 
 
 def test_over_http(port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,10 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.sql.connect.client import DefaultChannelBuilder, SparkConnectClient
 
 from spark_assign.cli import job
 from spark_assign.cli.job import Outcome
-from spark_assign.spark import engine
+from spark_assign.spark import engine, interrupts
 from spark_assign.spark.interrupts import CallsOfAnotherThread
 from spark_assign.tables.errors import ConfigError
 
@@ -110,6 +112,31 @@ def test_the_engine_outlives_ctrl_c() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+@pytest.mark.embedded
+def test_neither_a_proxy_nor_settings_of_sail_are_used() -> None:
+    """The connection to the server of the same process has all rows. A wrong setting of Sail would end the process."""
+    proxies = dict.fromkeys(("grpc_proxy", "https_proxy", "http_proxy"), "http://user:secret@127.0.0.1:1")
+    environment = {**os.environ, **proxies, "no_proxy": "", "no_grpc_proxy": "", "SAIL_MODE": "bogus", "SAIL_X": "1"}
+    program = "from spark_assign import embedded_session; print(embedded_session().range(5).count())"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.stderr) == ("5\n", "The embedded engine ignores SAIL_MODE, SAIL_X.\n")
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_an_engine_that_does_not_answer(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries again where nobody listens; neither this nor the wait for an answer is without end."""
+    monkeypatch.setattr(interrupts, "FIRST_ANSWER_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"sc://127.0.0.1:{silent.getsockname()[1]}"
+        if not listens:
+            silent.close()
+        channel = DefaultChannelBuilder(address)
+        channel.add_interceptor(CallsOfAnotherThread())
+        with pytest.raises(TimeoutError, match=r"the embedded engine doesn't answer within 0\.3 s"):
+            SparkConnectClient(channel).get_configs("a")
 
 
 def test_no_request_is_kept() -> None:

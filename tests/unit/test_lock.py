@@ -173,7 +173,7 @@ class Machine:
             if "uninstall" in words:
                 short.append(words)
                 continue
-            program = "pip" if "-m pip" in words else "uv"
+            program = "pip" if "-P -m pip" in words else "uv"
             assert f" {WHEELS} " in words
             words = words.replace(f" {WHEELS} ", " ")
             short.append(f"{program} {words.split(' --disable-pip-version-check ')[-1].split(' --python python ')[-1]}")
@@ -247,7 +247,7 @@ def test_another_spark_and_no_lock() -> None:
 def test_spark_takes_the_place_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client is removed before, with what it leaves of Spark. Beside Spark only the engine is installed."""
     monkeypatch.setattr(set_up, "is_installed", lambda package: package == "pyspark-client")
-    removed = "python -m pip uninstall --quiet --yes pyspark-client pyspark"
+    removed = "python -P -m pip uninstall --quiet --yes pyspark-client pyspark"
     both = Machine().install("spark,embedded")
     assert both == [UV, removed, "uv --require-hashes -r core.txt -r spark.txt -r sail.txt"]
     assert Machine().install("embedded,kafka") == [UV, "uv --require-hashes -r core.txt -r embedded.txt -r kafka.txt"]

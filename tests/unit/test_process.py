@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -74,6 +75,21 @@ def test_a_signal_is_a_line_a_code_and_an_outcome(
     assert (outcome["exit_code"], outcome["error"]) == (code, {"kind": kind, "message": word})
 
 
+@pytest.mark.parametrize("job", sorted(file.name for file in (ROOT / "jobs").glob("[a-z]*.py")))
+def test_ctrl_c_while_modules_are_imported(job: str, tmp_path: Path) -> None:
+    """A line and a code, as later: the first module of this project that a job imports sees to it."""
+    imports = re.findall(r"^(?:from|import) (spark_assign\S*)", (ROOT / "jobs" / job).read_text(), re.MULTILINE)
+    assert imports[0].startswith("spark_assign.cli")
+    if job == "snapshot.py":
+        (tmp_path / "click.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+        (tmp_path / job).write_text("import spark_assign.cli\nimport click")
+        command = [sys.executable, str(tmp_path / job)]
+        ended = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "snapshot: interrupted\n")
+
+
 def test_what_a_child_prints_is_on_standard_error(tmp_path: Path) -> None:
     """The JVM prints its warnings on standard output."""
     out, error = started(tmp_path, waits=False).communicate(timeout=60)
@@ -135,6 +151,21 @@ leave(2)
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert (process.returncode, process.stdout, process.stderr) == (2, "removed\n", "")
+
+
+def test_without_a_further_thread_the_process_ends() -> None:
+    """The system can refuse one (ulimit -u)."""
+    program = """
+import sys, threading
+from spark_assign.cli.job import leave
+sys.modules["pysail"] = sys
+def start(thread):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = start
+leave(3)
+"""
+    process = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (process.returncode, process.stderr) == (3, b"")
 
 
 PRINTS = """

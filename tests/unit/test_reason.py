@@ -35,3 +35,9 @@ MemoryError: 3 GB
 def test_the_cause_is_found(text: str, line: str) -> None:
     """Not "An error occurred while calling o42.save"."""
     assert reason(Exception(text)) == line
+
+
+@cases("error", RuntimeError("can't start new thread"), OSError(24, "Too many open files"))
+def test_a_limit_of_the_process_has_a_remedy(error: Exception) -> None:
+    """Python's words name no cause, or none that a user sets."""
+    assert reason(error) == f"{error} (raise the limits of the process: ulimit -n, -u, -v)"
