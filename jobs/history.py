@@ -64,6 +64,7 @@ from spark_assign.tables.parameters import Param
 
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
+_TEXTS = ("csv", "json", "text", "xml")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
 )
@@ -134,8 +135,12 @@ class Past:
 
 
 def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if records can't be copied to the archive, or a file of `--topology` can't be read."""
+    """Raises `ConfigError` if records can't be read in their format or copied to the archive, or a file of `--topology`
+    can't be read."""
     read_topologies(options.topology)
+    if options.records and str(options.records_format).lower() in _TEXTS:
+        hint = "Records are read as a table with binary keys and values. For text of Kafka's tools, leave it out"
+        raise ConfigError(f"--records-format {options.records_format} has no binary columns. {hint}.")
     if options.follow and options.reader != "spark":
         if options.checkpoint:
             raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")

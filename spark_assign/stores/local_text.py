@@ -14,7 +14,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -73,7 +73,7 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
         size: number of bytes to read at once.
 
     Raises:
-        UnreadableFileError: the file can't be opened or decompressed, or a record or the decompressed file is too large.
+        UnreadableFileError: the file can't be opened or decompressed, or a record or all of it is too large.
     """
     suffix = next((each for each in COMPRESSIONS if path.endswith(each)), "")
     rest, is_first, num_bytes = b"", True, 0
@@ -140,7 +140,9 @@ def read_header(path: str) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise UnreadableFileError(f"the header has the column {name} twice", "Remove or rename one of them")
+            raise UnreadableFileError(
+                f"the header has the column {shortened(name)} twice", "Remove or rename one of them"
+            )
         seen.add(name.lower())
     return names
 
@@ -158,11 +160,16 @@ def _split_header(data: bytes) -> tuple[bytes, bytes]:
 
 
 def read_csv_file(
-    table: str, path: str, names: Sequence[str], schema: StructType, faults: FileFaults
+    table: str,
+    path: str,
+    names: Sequence[str],
+    schema: StructType,
+    faults: FileFaults,
+    wanted: Container[str] | None = None,
 ) -> Iterator[pa.Table]:
     """Yields the rows of a csv file with these columns, with the types of the schema. Other columns are strings.
 
-    Values that don't parse are added to the faults.
+    Columns that aren't `wanted` are left out (None: all are). Values that don't parse are added to the faults.
 
     Raises:
         UnreadableFileError: see `pieces`.
@@ -179,8 +186,9 @@ def read_csv_file(
             problem = f"{table}: a quote that isn't closed, or isn't doubled (\"\"), or is in a field without quotes"
             faults.add_value(table, problem, path, _shown(record), num_rows + len(before))
             return
-        rows = _CsvRows.parse(table, path, names, records, num_rows, faults)
-        yield pa.table({name: rows.typed(name, types.get(name, StringType())) for name in names})
+        read = [name for name in names if wanted is None or name in wanted]
+        rows = _CsvRows.parse(table, path, names, read, records, num_rows, faults)
+        yield pa.table({name: rows.typed(name, types.get(name, StringType())) for name in read})
         num_rows += rows.values.num_rows + len(rows.skipped)
         if faults.is_full(table):
             return
@@ -220,9 +228,18 @@ class _CsvRows:
 
     @classmethod
     def parse(
-        cls, table: str, path: str, names: Sequence[str], records: bytes, num_before: int, faults: FileFaults
+        cls,
+        table: str,
+        path: str,
+        names: Sequence[str],
+        read: Sequence[str],
+        records: bytes,
+        num_before: int,
+        faults: FileFaults,
     ) -> _CsvRows:
-        """Returns the rows of complete records. Rows that don't have all fields are faults."""
+        """Returns the columns `read` of complete records, which have the columns `names`. Rows that don't have all fields
+        are faults.
+        """
         skipped: list[int] = []
 
         def skip(row: arrow_csv.InvalidRow) -> str:
@@ -241,7 +258,8 @@ class _CsvRows:
                 ),
                 parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
                 convert_options=arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.binary()),
+                    column_types=dict.fromkeys(read, pa.binary()),
+                    include_columns=list(read),
                     null_values=[""],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,

@@ -300,7 +300,7 @@ def read_run(
                 text = f"{output}, run {manifest.run_id}, can't be read: {reason(error)}. Store it again"
                 raise SourceError(text) from error
             manifest = newest
-    which = "" if run_id is None else f" with run_id {run_id}"
+    which = "" if run_id is None else f" with run_id {run_id[:200]}"
     raise SourceError(f"{output} has no finished run{which}")
 
 
@@ -494,7 +494,7 @@ def read_manifest(output: str, row: Any, finished_at: datetime | int) -> Manifes
         manifest = Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], content)
         started = datetime.strptime(manifest.attempt.partition("-")[0], STARTED)
         is_valid = (
-            all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in (manifest.run_id, manifest.attempt))
+            all(re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name) for name in (manifest.run_id, manifest.attempt))
             and max(started.year, finished_at.year) < _LAST_YEAR
             and isinstance(content["format"], str | None)
             and isinstance(content["inputs"], dict)

@@ -13,11 +13,12 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from spark_assign import Fleet
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores import local_tables
-from spark_assign.tables.errors import SourceError, find_fault
+from spark_assign.tables.errors import FleetError, SourceError, find_fault
 from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
 
 pytestmark = pytest.mark.spark
@@ -115,6 +116,22 @@ def test_csv_files_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
         'topics.partitions: "two" is not a valid int, in cluster=a%2Fb/2.csv: topic=u, partitions=two (row 1)'
         in message
     )
+
+
+def test_a_csv_file_of_thousands_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """The engine gets some that the schema lacks, and what assignors get; a message names some, each cut."""
+    if not shares_files(spark):
+        return
+    others = [f"n{number}" * 1_000 for number in range(200)]
+    names = ["cluster", "topic", *others, "user_data", "partitions"]
+    (tmp_path / "topics.csv").write_text(f"{','.join(names)}\n{','.join(['c', 't', *others, 'u', '1'])}\n")
+    [row] = rows(spark, tmp_path)
+    assert list(row) == [*names[:52], "user_data", "partitions"]
+    assert (row["partitions"], row["user_data"], row[others[49]]) == (1, "u", others[49])
+    with pytest.raises(FleetError, match="the column is missing") as error:
+        Fleet(*(read_tables(spark, SHAPE, str(tmp_path))["topics"].drop("partitions"),) * 3)
+    assert "the table has cluster, topic, n0n0" in str(error.value)
+    assert len(str(error.value)) < 50_000
 
 
 def test_an_empty_csv_file_is_not_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -91,8 +91,9 @@ def read_tables(
         tables: locations of single tables (a path or a catalog table), which override those of `location`.
 
     Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
-    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept. In local files (Parquet: with
-    the embedded engine), a name has at most 32,767 bytes, and texts of more than 1,000 bytes at most 256 MiB together.
+    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept, of local files the first 50
+    and `user_data`. In local files (Parquet: with the embedded engine), a name has at most 32,767 bytes, and texts of
+    more than 1,000 bytes at most 256 MiB together.
 
     Returns:
         the tables that exist, by name.
