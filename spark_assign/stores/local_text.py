@@ -237,7 +237,7 @@ class _CsvRows:
         num_before: int,
         faults: FileFaults,
     ) -> _CsvRows:
-        """Returns the columns `read` of complete records, which have the columns `names`. Rows that don't have all fields
+        """Returns the columns `read` of complete records, which have the columns `names`. Rows without all fields
         are faults.
         """
         skipped: list[int] = []

@@ -6,19 +6,22 @@ On Spark Connect, the server reads the files: it must lose no column, and name w
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores import local_tables
-from spark_assign.tables.errors import FleetError, SourceError, find_fault
+from spark_assign.tables.errors import FleetError, SourceError, find_fault, forget_tables
 from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
 
 pytestmark = pytest.mark.spark
@@ -168,6 +171,43 @@ def test_a_damaged_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         read_tables(spark, SHAPE, str(tmp_path))["topics"].collect()
     assert isinstance(find_fault(error.value), SourceError)
     assert "topics.parquet cannot be read" in str(find_fault(error.value))
+
+
+def test_a_damaged_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    """An error of a query doesn't name the table: each is read alone, and a sound one isn't blamed."""
+    if not is_embedded(spark):
+        return
+    fields = [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in ("cluster", "topic")]
+    for home in (tmp_path / "topics", tmp_path / "members"):
+        write(home / "a.parquet", cluster=["c"], topic=["t"])
+        file = {"path": "a.parquet", "partitionValues": {}, "size": (home / "a.parquet").stat().st_size}
+        schema = {"id": "x", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+        log = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {
+                "metaData": {
+                    **schema,
+                    "configuration": {},
+                    "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                }
+            },
+            {"add": {**file, "modificationTime": 1, "dataChange": True}},
+        ]
+        (home / "_delta_log").mkdir()
+        (home / "_delta_log" / f"{0:020}.json").write_text("".join(f"{json.dumps(each)}\n" for each in log))
+    forget_tables()
+    tables = read_tables(spark, SHAPE, str(tmp_path), format="delta")
+    with pytest.raises(PySparkException) as sound:
+        tables["members"].select(F.raise_error(F.col("topic"))).collect()
+    assert find_fault(sound.value) is None
+    (tmp_path / "topics" / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PySparkException) as damaged:
+        tables["topics"].collect()
+    assert re.fullmatch(
+        rf"topics: file://{tmp_path}/topics cannot be read: .*\. Write or copy it again", str(find_fault(damaged.value))
+    )
+    forget_tables()
+    assert find_fault(damaged.value) is None
 
 
 def test_a_type_that_spark_lacks(spark: SparkSession, tmp_path: Path) -> None:

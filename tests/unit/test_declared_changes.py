@@ -152,7 +152,7 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
     ("x.json", f"[{'9' * 5_000}]", r"x.json: isn't valid JSON: a number is too long"),
     ("x.json", '{"format_version": "2.0"}', r"x.json: format_version 2.0 isn't known"),
     *(
-        ("x.json", f'{{"format_version": "1.2", "planned_values": {text}}}', rf"x.json.*: {key} isn't (an object|a list)")
+        ("x.json", f'{{"format_version": "1.2", "planned_values": {text}}}', rf"x.json.*: {key} isn't (an|a list)")
         for key, text in {
             "planned_values": "5",
             "root_module": '{"root_module": []}',
