@@ -54,17 +54,18 @@ from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
-from spark_assign.spark.engine import cached, dataframe_of, location_for, shares_files
+from spark_assign.spark.engine import cached, dataframe_of, location_for, remember, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.stores.result import LazyResult
-from spark_assign.tables.errors import ConfigError, SourceError, count, is_engine_failure, reason
+from spark_assign.tables.errors import ConfigError, SourceError, count, is_engine_failure, unreadable
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
 
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
+_TEXTS = ("csv", "json", "text", "xml")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
 )
@@ -135,8 +136,12 @@ class Past:
 
 
 def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if records can't be copied to the archive, or a file of `--topology` can't be read."""
+    """Raises `ConfigError` if records can't be read in their format or copied to the archive, or a file of `--topology`
+    can't be read."""
     read_topologies(options.topology)
+    if options.records and str(options.records_format).lower() in _TEXTS:
+        hint = "Records are read as a table with binary keys and values. For text of Kafka's tools, leave it out"
+        raise ConfigError(f"--records-format {options.records_format} has no binary columns. {hint}.")
     if options.follow and options.reader != "spark":
         if options.checkpoint:
             raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")
@@ -307,7 +312,8 @@ def _stored_records(spark: SparkSession, location: str, options: Options) -> Dat
     except Exception as error:  # classic PySpark lets Java's own exceptions through
         if is_engine_failure(error):
             raise
-        raise SourceError(f"{location} can't be read as {table_format}: {reason(error)}") from error
+        raise SourceError(unreadable(f"records: {location} as {table_format}", error)) from error
+    remember(f"records: {location} as {table_format}", records)
     return records
 
 

@@ -36,7 +36,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.stores.locations import file_system, is_special, join, without_credentials, write_in_place
-from spark_assign.tables.errors import SparkAssignError, find_fault, reason
+from spark_assign.tables.errors import SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -107,12 +107,14 @@ def run_job(
     handler.setFormatter(JsonFormatter() if is_json else VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
     _engine_is_logged.clear()
+    forget_tables()
     for name in ("spark_assign.spark.progress", __name__):
         logging.getLogger(name).setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     # kafka-python logs every retry; a final failure is reported by this package.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # the same, for an answer that can't be read
     log = logging.getLogger(f"spark_assign.{job}")
     expected: tuple[type[Exception], ...] = (SparkAssignError, *input_errors)
     exit_code = INTERRUPTED

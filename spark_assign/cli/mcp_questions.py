@@ -44,7 +44,15 @@ from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.stores.locations import local_path, split_run_id
-from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, count, find_fault, reason
+from spark_assign.tables.errors import (
+    ConfigError,
+    SourceError,
+    SparkAssignError,
+    count,
+    find_fault,
+    forget_tables,
+    reason,
+)
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
 
@@ -434,6 +442,7 @@ def _tool(question: Callable[..., Any], lock: threading.Lock) -> Callable[..., A
                 arguments[name] = value.encode("utf-8", "backslashreplace").decode()
         try:
             with lock:
+                forget_tables()
                 return question(**arguments)
         except Exception as raised:
             error = find_fault(raised) or raised

@@ -21,7 +21,7 @@ import signal
 import tempfile
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import distributions, version
@@ -43,6 +43,7 @@ from spark_assign.tables.errors import (
     is_engine_failure,
     needs_extra,
     reason,
+    remember_table,
 )
 
 if TYPE_CHECKING:
@@ -247,6 +248,16 @@ def location_for(spark: SparkSession, location: str, format: str | None = None) 
         problem = "whose path has blanks, percent signs, or letters that aren't ASCII"
         raise needs_spark(f"A {format} table in {path}, {problem},")
     return f"file://{encoded}"
+
+
+def remember(name: str, table: DataFrame) -> None:
+    """Remembers a table that the embedded engine reads by itself (`tables.errors.remember_table`)."""
+    if is_embedded(table.sparkSession):
+        remember_table(name, lambda: table.mapInArrow(_without_rows, table.schema).collect())
+
+
+def _without_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(0, 0) for batch in batches)
 
 
 def require_spark(spark: SparkSession, need: str) -> None:

@@ -73,6 +73,9 @@ LOST = "lost+found"
 """A folder of a file system, which only its administrator can list."""
 MAX_ENTRIES = 1_000_000
 """Maximum number of files and folders in the folder of a fleet or of a table."""
+_MAX_OTHER_COLUMNS, _USER_DATA = 50, "user_data"
+"""Maximum number of columns of a csv table that aren't in its schema, for which an engine takes quadratic time; and the
+one that assignors get (`assignors.custom`), which doesn't count."""
 UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
 """Suffixes of compressed files that only Spark can read."""
 
@@ -172,13 +175,15 @@ def read_text(
                 names = read_header(file.path)
                 columns |= {name: types.get(name, StringType()) for name in names}
                 if names:
-                    readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults)))
+                    readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults, columns)))
                 else:
                     empty.append(file.path)
             else:
                 read = read_json_document if is_document else read_json_file
                 readers.append((file, partial(read, table, file.path, schema, faults)))
         columns |= {name: types.get(name, StringType()) for name in file.partition}
+    for name in [name for name in columns if name not in types and name != _USER_DATA][_MAX_OTHER_COLUMNS:]:
+        del columns[name]
     written = {os.path.dirname(file.path) for file, _ in readers}
     for path in empty:  # a writer that failed; beside others, a part of a table, of which not every writer has rows
         if os.path.dirname(path) not in written:

@@ -369,7 +369,7 @@ class FileFaults:
 
     def add_file(self, table: str, path: str, problem: str, remedy: str) -> None:
         """Adds a file that can't be read at all."""
-        line = f"{table}: file://{path} cannot be read: {problem}. {remedy}"
+        line = f"{table}: file://{path} cannot be read: {shortened(problem, MAX_RECORD_CHARACTERS)}. {remedy}"
         self._add(table, path, 0, line)
 
     def add_same_names(self, table: str, paths: Mapping[str, str]) -> None:

@@ -300,7 +300,7 @@ def read_run(
                 text = f"{output}, run {manifest.run_id}, can't be read: {reason(error)}. Store it again"
                 raise SourceError(text) from error
             manifest = newest
-    which = "" if run_id is None else f" with run_id {run_id}"
+    which = "" if run_id is None else f" with run_id {run_id[:200]}"
     raise SourceError(f"{output} has no finished run{which}")
 
 
@@ -366,17 +366,28 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
     for name, folder in _local_folders(target, names, attempt).items():
         are_files, written = [file.is_file() for file in folder.glob("[!._]*")], manifest.rows[name]
         count = count_rows(folder) if all(are_files) else 0
-        if count != written and (count is not None or (written and not are_files)):
-            raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
+        if count is not None or not are_files:
+            _verify_count(folder, count or 0, written)
     try:
         tables = {name: target.read(name, attempt) for name in names}
         for table in tables.values():
             _ = table.schema  # Spark Connect opens the files only now
+        others = {name: table for name, table in tables.items() if attempt.format != "parquet"}
+        folders = {name: target.here(name, attempt.run_id, attempt.id) for name in others}
+        counts = _count_rows({name: table for name, table in others.items() if folders[name]})
+        for name, count in counts.items():
+            _verify_count(folders[name], count, manifest.rows[name])
     except Exception as error:
         if unknown := unknown_format(attempt.format, error):
             raise SourceError(f"{target.output}, run {manifest.run_id}: {unknown}") from error
         raise
     return StoredRun(manifest, tables, {} if options else _local_folders(target, tables, attempt))
+
+
+def _verify_count(folder: Path | None, count: int, written: int) -> None:
+    """Raises FileNotFoundError if a table has another number of rows than the manifest."""
+    if count != written:
+        raise FileNotFoundError(f"{folder} has {count:,} of the {written:,} rows that were written")
 
 
 def _local_folders(target: FolderTarget | CatalogTarget, names: Iterable[str], attempt: Attempt) -> dict[str, Path]:
@@ -483,7 +494,7 @@ def read_manifest(output: str, row: Any, finished_at: datetime | int) -> Manifes
         manifest = Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], content)
         started = datetime.strptime(manifest.attempt.partition("-")[0], STARTED)
         is_valid = (
-            all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in (manifest.run_id, manifest.attempt))
+            all(re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name) for name in (manifest.run_id, manifest.attempt))
             and max(started.year, finished_at.year) < _LAST_YEAR
             and isinstance(content["format"], str | None)
             and isinstance(content["inputs"], dict)
@@ -511,11 +522,16 @@ def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: 
     """
     num_rows = {name: count_rows(path) for name, path in _local_folders(target, names, attempt).items()}
     counts = {name: count for name, count in num_rows.items() if count is not None}
-    if uncounted := [name for name in names if name not in counts]:
-        tables = [target.read(name, attempt).select(F.lit(name).alias("of")) for name in uncounted]
-        sums = [F.count_if(F.col("of") == name).alias(name) for name in uncounted]
-        counts |= reduce(DataFrame.union, tables).agg(*sums).collect()[0].asDict()  # one row
-    return counts
+    return counts | _count_rows({name: target.read(name, attempt) for name in names if name not in counts})
+
+
+def _count_rows(tables: Mapping[str, DataFrame]) -> dict[str, int]:
+    """Returns the number of rows of each table, in one query."""
+    if not tables:
+        return {}
+    marked = [table.select(F.lit(name).alias("of")) for name, table in tables.items()]
+    sums = [F.count_if(F.col("of") == name).alias(name) for name in tables]
+    return dict(reduce(DataFrame.union, marked).agg(*sums).collect()[0].asDict())  # one row
 
 
 def _check_whole_groups(target: FolderTarget | CatalogTarget, names: Iterable[str], attempt: Attempt) -> None:

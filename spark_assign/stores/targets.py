@@ -115,6 +115,8 @@ class FolderTarget(Target):
             return None
         if kind == "parquet":
             return read_stored(self.spark, local, schema) if is_embedded(self.spark) else None
+        if not local.is_dir():
+            raise FileNotFoundError(f"{local} doesn't exist")
         faults = FileFaults()
         frame = read_text(self.spark, table, schema, kind, [str(local)], faults)
         faults.verify()

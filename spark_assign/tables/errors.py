@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,6 +50,8 @@ class SourceError(SparkAssignError):
     """A table, file, or cluster can't be read. The message says which one, and what to do."""
 
 
+_MAX_REASON = 300
+"""Maximum number of characters of an engine's reason."""
 ROW_REMEDY = "Add the value, or remove the row"
 _ROW_FAULT = re.compile(rf"faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})", re.DOTALL)
 """Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy."""
@@ -66,11 +68,50 @@ def find_row_fault(error: BaseException) -> FleetError | None:
     return None if found is None else FleetError([Fault(*found.groups())])
 
 
+_scans: dict[str, Callable[[], object]] = {}
+
+
+def forget_tables() -> None:
+    """Forgets the tables of an earlier job or question (`remember_table`)."""
+    _scans.clear()
+
+
+def remember_table(name: str, scan: Callable[[], object]) -> None:
+    """Remembers a table that the engine reads in a query whose error doesn't name it.
+
+    Args:
+        name: table and location.
+        scan: reads all its rows, and raises the error if that isn't possible.
+    """
+    _scans[name] = scan
+
+
+def find_unreadable(error: BaseException) -> SourceError | None:
+    """Returns the error for a table (`remember_table`) that can't be read; None if a query failed for another reason.
+
+    Only a table that can't be read alone is faulty; otherwise, the query is.
+    """
+    if not type(error).__module__.startswith("pyspark") or is_engine_failure(error):
+        return None
+    for name, scan in _scans.items():
+        try:
+            scan()
+        except Exception as fault:
+            return None if is_engine_failure(fault) else SourceError(unreadable(name, fault))
+    return None
+
+
+def unreadable(name: str, error: BaseException) -> str:
+    """Returns the message about a table that the engine can't read; an engine can repeat a file in its reason."""
+    why = reason(error).rstrip(".")
+    return f"{name} cannot be read: {why[:_MAX_REASON]}{'…' if len(why) > _MAX_REASON else ''}. Write or copy it again"
+
+
 def find_fault(error: BaseException) -> FleetError | SourceError | None:
-    """Returns the error for the row or the file that made a query fail; None if it failed for another reason."""
+    """Returns the error for the row, file, or table that made a query fail; None if it failed for another reason."""
     found = _FILE_FAULT.search(str(error))
     file_fault = found and SourceError(found[1] or f"{found[2].rstrip('.')} cannot be read. Write or copy it again")
-    return find_row_fault(error) or file_fault
+    return find_row_fault(error) or file_fault or find_unreadable(error)
 
 
 DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -127,6 +168,8 @@ def reason(error: BaseException) -> str:
         return next((line for line in frames.splitlines() if line and not line[0].isspace()), lines[0])
     if causes := [line for line in lines if line.startswith("Caused by: ")]:
         return causes[-1].removeprefix("Caused by: ")
+    if found := re.search(r'^\s*details = "(.*)"$', text, re.MULTILINE):  # an error of gRPC
+        return found[1]
     if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # an exception of Java
         return lines[1].removeprefix(": ")
     is_limit = isinstance(error, OSError | RuntimeError) and re.search("start new thread|Too many open files", text)

@@ -15,6 +15,8 @@ from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceErro
 from spark_assign.tables.groups import ALTERNATIVES, OWN_GROUP_PREFIXES, SCHEMA_VERSION
 from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
+_MAX_SHOWN = 100
+"""Maximum number of names in a message, and of characters of each."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -70,10 +72,10 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         if have is None and field.nullable:
             columns.append(F.lit(None).cast(field.dataType).alias(field.name))
         elif have is None:
-            remedy = f"Add it as {want}; the table has {', '.join(present) or 'no columns'}"
+            remedy = f"Add it as {want}; the table has {_shown(list(present)) or 'no columns'}"
             faults.append(Fault(table, field.name, "the column is missing", remedy))
         elif not _fits(have, field.dataType):
-            problem = f"the type is {have.simpleString()}, expected {want}"
+            problem = f"the type is {_shown([have.simpleString()])}, expected {want}"
             faults.append(Fault(table, field.name, problem, f"Cast the column to {want}"))
         elif have == field.dataType:
             columns.append(F.col(field.name))
@@ -83,6 +85,12 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         return df, faults
     known = {field.name for field in schema.fields}
     return df.select(*columns, *(exact_column(name) for name in present if name not in known)), []
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Returns the first names of columns or of types, each shortened, for a message."""
+    first = [name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…" for name in names[:_MAX_SHOWN]]
+    return ", ".join([*first, *(["…"] if len(names) > _MAX_SHOWN else [])])
 
 
 def check_schemas(fleet: Any, schemas: Mapping[str, T.StructType], required: Collection[str] = ()) -> list[Fault]:

@@ -6,18 +6,22 @@ On Spark Connect, the server reads the files: it must lose no column, and name w
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from spark_assign import Fleet
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores import local_tables
-from spark_assign.tables.errors import SourceError, find_fault
+from spark_assign.tables.errors import FleetError, SourceError, find_fault, forget_tables
 from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
 
 pytestmark = pytest.mark.spark
@@ -117,6 +121,22 @@ def test_csv_files_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
+def test_a_csv_file_of_thousands_of_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """The engine gets some that the schema lacks, and what assignors get; a message names some, each cut."""
+    if not shares_files(spark):
+        return
+    others = [f"n{number}" * 1_000 for number in range(200)]
+    names = ["cluster", "topic", *others, "user_data", "partitions"]
+    (tmp_path / "topics.csv").write_text(f"{','.join(names)}\n{','.join(['c', 't', *others, 'u', '1'])}\n")
+    [row] = rows(spark, tmp_path)
+    assert list(row) == [*names[:52], "user_data", "partitions"]
+    assert (row["partitions"], row["user_data"], row[others[49]]) == (1, "u", others[49])
+    with pytest.raises(FleetError, match="the column is missing") as error:
+        Fleet(*(read_tables(spark, SHAPE, str(tmp_path))["topics"].drop("partitions"),) * 3)
+    assert "the table has cluster, topic, n0n0" in str(error.value)
+    assert len(str(error.value)) < 50_000
+
+
 def test_an_empty_csv_file_is_not_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
     """A writer failed: every table has a header, which Spark writes for one without rows, too. Parts can be empty."""
     for name, text in (("a", CSV + "c,t,1\n"), ("b", "")):
@@ -151,6 +171,43 @@ def test_a_damaged_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest
         read_tables(spark, SHAPE, str(tmp_path))["topics"].collect()
     assert isinstance(find_fault(error.value), SourceError)
     assert "topics.parquet cannot be read" in str(find_fault(error.value))
+
+
+def test_a_damaged_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    """An error of a query doesn't name the table: each is read alone, and a sound one isn't blamed."""
+    if not is_embedded(spark):
+        return
+    fields = [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in ("cluster", "topic")]
+    for home in (tmp_path / "topics", tmp_path / "members"):
+        write(home / "a.parquet", cluster=["c"], topic=["t"])
+        file = {"path": "a.parquet", "partitionValues": {}, "size": (home / "a.parquet").stat().st_size}
+        schema = {"id": "x", "format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+        log = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {
+                "metaData": {
+                    **schema,
+                    "configuration": {},
+                    "schemaString": json.dumps({"type": "struct", "fields": fields}),
+                }
+            },
+            {"add": {**file, "modificationTime": 1, "dataChange": True}},
+        ]
+        (home / "_delta_log").mkdir()
+        (home / "_delta_log" / f"{0:020}.json").write_text("".join(f"{json.dumps(each)}\n" for each in log))
+    forget_tables()
+    tables = read_tables(spark, SHAPE, str(tmp_path), format="delta")
+    with pytest.raises(PySparkException) as sound:
+        tables["members"].select(F.raise_error(F.col("topic"))).collect()
+    assert find_fault(sound.value) is None
+    (tmp_path / "topics" / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PySparkException) as damaged:
+        tables["topics"].collect()
+    assert re.fullmatch(
+        rf"topics: file://{tmp_path}/topics cannot be read: .*\. Write or copy it again", str(find_fault(damaged.value))
+    )
+    forget_tables()
+    assert find_fault(damaged.value) is None
 
 
 def test_a_type_that_spark_lacks(spark: SparkSession, tmp_path: Path) -> None:

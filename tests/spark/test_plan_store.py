@@ -6,6 +6,7 @@ import gzip
 import logging
 import os
 import re
+import shutil
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -204,6 +205,27 @@ def test_a_stored_run_that_was_damaged(spark: SparkSession, tmp_path: Path) -> N
         file.unlink()
         os.mkfifo(file)
     with pytest.raises(SourceError, match="run r, isn't complete"):
+        read_run(spark, str(tmp_path))
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "json"])
+def test_a_stored_run_that_lacks_rows(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """A file or a folder that was removed, a file that was cut, and a row that was removed or added."""
+    write_run(small_plan(spark), str(tmp_path), run_id="r", format=format)
+    assert read_run(spark, str(tmp_path)).manifest.rows["assignments"] == 3
+    kept = {each: each.read_bytes() for each in (tmp_path / "assignments").rglob("*.*") if each.name[0] != "."}
+    file = max(kept, key=lambda each: len(kept[each]))
+    lines = kept[file].splitlines(keepends=True)
+    texts = [b"", b"".join(lines[:1]), b"".join(lines[:-1]), b"".join([*lines, lines[-1]])]
+    for text in [None, *(texts if format != "parquet" else [])]:
+        if text is None:
+            file.unlink()
+        else:
+            file.write_bytes(text)
+        with pytest.raises(SourceError, match=r"run r, isn't complete: .*/assignments/.* of the 3 rows|it is empty"):
+            read_run(spark, str(tmp_path))
+    shutil.rmtree(file.parent)
+    with pytest.raises(SourceError, match=r"run r, (isn't complete|can't be read): .*assignments/"):
         read_run(spark, str(tmp_path))
 
 

@@ -151,6 +151,17 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
     ("x.json", "[" * 100_000, r"x.json: values are nested"),
     ("x.json", f"[{'9' * 5_000}]", r"x.json: isn't valid JSON: a number is too long"),
     ("x.json", '{"format_version": "2.0"}', r"x.json: format_version 2.0 isn't known"),
+    *(
+        ("x.json", f'{{"format_version": "1.2", "planned_values": {text}}}', rf"x.json.*: {key} isn't (an|a list)")
+        for key, text in {
+            "planned_values": "5",
+            "root_module": '{"root_module": []}',
+            "child_modules": '{"root_module": {"child_modules": "x"}}',
+            "resources": '{"root_module": {"child_modules": [{"resources": {"a": 1}}]}}',
+            "values": '{"root_module": {"resources": [{"address": "a", "type": "x", "values": "hush"}]}}',
+        }.items()
+    ),
+    ("x.yaml", "kind: KafkaTopic\nmetadata: {name: a}\nspec: hush", r"x.yaml:1: spec isn't an object"),
     ("x.properties", "group.id=g\nsession.timeout.ms=hush", r"x.properties:2: session.timeout.ms isn't a number of"),
     ("x.yaml", "a: 1" + ":1" * 300 + ".", r"x.yaml:1: isn't valid YAML: the value isn't of its type"),
     ("x.yaml", "".join(f"%TAG !a{n}! x\n" for n in range(100_000)), r"x.yaml: more than 100 lines start with %"),

@@ -32,6 +32,7 @@ FOLLOW = ["--bootstrap-server", "b:9092", "--follow", "--archive"]
     ([*FOLLOW, "main.kafka.records"], "--archive main.kafka.records isn't a folder of this machine: it needs --reader"),
     ([*FOLLOW, "s3a://box/records"], "--archive s3a://box/records isn't a folder of this machine: it needs --reader"),
     ([*FOLLOW, "./x", "--checkpoint", "y"], "--checkpoint needs --reader spark"),
+    (["--records", "x", "--records-format", "JSON"], "--records-format JSON has no binary columns"),
     (["--history", "x", "--commit-gap", "3s"], "--commit-gap can't be used with --history: a stored history"),
     (["--history", "x", "--output", "y"], "--output can't be used with --history: a stored history"),
 )

@@ -231,6 +231,20 @@ def test_a_row_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         list(read_json_document("t", str(tmp_path / "t.json.gz"), SCHEMA, FileFaults()))
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.json"])
+def test_a_small_file_of_blank_lines_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It ends before it takes long; a file that isn't compressed has the size that it shows."""
+    blank = (b"name\n" if name == "t.csv" else b'{"name":"a"}\n') + b"\n" * 30_000
+    monkeypatch.setattr(local_text, "_MIN_DECOMPRESSED", 20_000)
+    assert len(read(tmp_path, blank, name)) == (name == "t.json")
+    problem = "decompressed, it has more than 64,000 bytes, 1,000 times its size or more. Remove blank"
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 1000})
+    assert len(read(tmp_path, gzip.compress(blank), f"{name}.gz")) == (name == "t.json")
+    content = bz2.compress(blank * 40)
+    limit = f"{max(20_000, 1_000 * len(content)):,}"
+    assert unreadable(tmp_path, content, f"{name}.bz2").startswith(problem.replace("64,000", limit))
+
+
 def test_a_small_file_that_becomes_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are read when the table is computed, not at once."""
     parquet.write_table(pa.table({"name": ["x" * 1_000] * 10}), tmp_path / "t.parquet")

@@ -534,6 +534,14 @@ def test_damaged_ranges_of_segments() -> None:
     assert committed([first]) == [("eu", 12, 1, 1000 * RECORDS[0].timestamp_ms, b"k", b"v" * 300)]
 
 
+def test_only_the_last_segment_was_being_written() -> None:
+    """One that is cut off before another of its folder has lost records."""
+    cut = batch_of(RECORDS[:1])[:-1]
+    files = files_of([cut, cut])
+    found = log_segments.find_damage(files, "eu", {files["path"][1].as_py()})
+    assert found["code"].to_pylist() == ["corrupt", "cut-off"]
+
+
 def test_damage_is_listed_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """A segment can consist of batches that can't be read, each shorter than its row."""
     monkeypatch.setattr(log_segments, "MAX_DAMAGED", 3)

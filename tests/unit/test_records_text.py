@@ -33,7 +33,8 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def _read(folder: Path, text: str, name: str = "records.txt") -> list[dict[str, Any]]:
-    (folder / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    data = text.encode(errors="surrogateescape")
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return read_records_text(str(folder / name)).to_pylist()
 
 
@@ -157,6 +158,13 @@ def test_other_text(tmp_path: Path, text: str, problem: str) -> None:
     assert "records.txt" in str(raised.value)
     assert "kafka-dump-log.sh --offsets-decoder" in str(raised.value) or "cut off" in str(raised.value)
     assert len(str(raised.value)) < 1_000
+
+
+def test_a_byte_that_is_no_text(tmp_path: Path) -> None:
+    """The message names the line."""
+    for name in ("records.txt", "records.txt.gz"):
+        with pytest.raises(ConfigError, match=r"records\.txt.*, line 3: it isn't UTF-8"):
+            _read(tmp_path, f'{{"key":{KEY},"value":null}}\n\n\udcff\n', name)
 
 
 def test_too_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,7 @@ def test_places_without_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     [
         ({"run_id": "x", "attempt": "../../../../victim"}, 0, ["new", "old"]),
         ({"run_id": "../../victim"}, 0, ["new", "old"]),
+        ({"run_id": "x" * 100_000}, 0, ["new", "old"]),
         ({"attempt": "20260000T000000000000Z-abcdef"}, 0, ["new", "old"]),
         ({"finished_at": "0001-01-01T00:00:00+14:00"}, 2, []),
         ({"finished_at": 3}, 2, []),

@@ -173,6 +173,7 @@ def test_retention_follows_the_same_order() -> None:
     {"attempt": "20260101T000000000000Z-/../x"},
     {"run_id": None},
     {"run_id": "../x"},
+    {"run_id": "x" * 100_000},
     {"finished_at": None},
     {"finished_at": 10**18},
 )

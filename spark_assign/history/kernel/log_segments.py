@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ DAMAGED = pa.schema(
     }
 )
 """Byte ranges of a segment that can't be read as records. `after` is the last offset before the range. Codes: `cut-off`
-(the end of a segment that was being written), `corrupt`, `unknown-format`."""
+(the end of the last segment, which was being written), `corrupt`, `unknown-format`."""
 MARKERS = pa.schema({"partition": pa.int32(), "producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()})
 
 Markers = tuple[IntArray, IntArray, BoolArray]
@@ -161,12 +161,13 @@ def to_records(table: pa.Table, cluster: str, partition: int, schema: pa.Schema)
     )
 
 
-def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
+def find_damage(files: pa.RecordBatch, cluster: str, last: Container[str] | None = None) -> pa.RecordBatch:
     """Returns the DAMAGED byte ranges of segments.
 
     Args:
         files: path and content of each segment.
         cluster: the cluster of all segments.
+        last: the path of the last segment in each folder, the only one that was being written. None: each can be it.
     """
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
@@ -180,7 +181,8 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
             left_out = [left_out[0] + len(others), left_out[1] + sum(each.size for each in others)]
             for damage in found[: listed - len(rows)]:
                 after = damage.offset if damage.offset >= 0 else None
-                rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
+                code = CORRUPT if damage.code == CUT_OFF and last is not None and path not in last else damage.code
+                rows.append((cluster, path, partition, damage.position, damage.size, after, code, damage.detail))
         if left_out[0]:
             *place, size, after, code, detail = rows[-1]
             detail = f"{detail}; the size includes {left_out[0]:,} more ranges"

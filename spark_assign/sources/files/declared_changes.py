@@ -252,6 +252,20 @@ class _Fields(dict[str, Any]):
         value = self.get(key)
         return value if isinstance(value, _Fields) else _Fields()
 
+    def object(self, key: str, where: str) -> _Fields:
+        """Returns the mapping of a key; an empty one if there is none. Raises ConfigError for any other value."""
+        if not isinstance(self.get(key), _Fields | None):
+            raise ConfigError(f"{where}: {key} isn't an object. Correct it, or write the file again.")
+        return self.fields(key)
+
+    def objects(self, key: str, where: str) -> list[_Fields]:
+        """Returns the mappings in the list of a key; none if there is no list. Raises ConfigError for other values."""
+        value = self.get(key)
+        found = [] if value is None else value
+        if not isinstance(found, list) or not all(isinstance(each, _Fields) for each in found):
+            raise ConfigError(f"{where}: {key} isn't a list of objects. Correct it, or write the file again.")
+        return found
+
     def text(self, key: str, where: str) -> str:
         """Returns the text of a key; an empty one if there is none. Raises ConfigError for a list or mapping."""
         value = self.get(key)
@@ -312,7 +326,8 @@ def _manifest(where: str, document: Any) -> _Read:
     if not isinstance(document, _Fields) or not isinstance(document.get("kind"), str):
         yield ("a document without kind", "", where), _Declared({"": document}, where)
         return
-    kind, meta, spec = document["kind"], document.fields("metadata"), document.fields("spec")
+    kind, meta = document["kind"], document.fields("metadata")
+    spec = document.object("spec", where) if kind in _KINDS else _Fields()
     labels = {**meta.fields("labels"), **meta.fields("annotations")}
     title, space = meta.text("name", where), meta.text("namespace", where)
     if not title:
@@ -370,15 +385,16 @@ def _json(name: str, text: str, values: _Values) -> _Read:
         raise ConfigError(
             f"{name}: format_version {version[:20]} isn't known. Use terraform show -json of Terraform 1."
         )
-    planned = document.fields("planned_values") or document.fields("values")
-    yield from _module(name, planned.fields("root_module"))
+    planned = document.object("planned_values", name) or document.object("values", name)
+    yield from _module(name, planned.object("root_module", name))
 
 
 def _module(name: str, module: _Fields) -> _Read:
     """Yields the resources of a module and its child modules. Terraform's data sources declare nothing."""
-    for resource in _mappings(module, "resources"):
+    for resource in module.objects("resources", name):
         kind, address = resource.text("type", name), resource.text("address", name)
-        values, where = resource.fields("values"), f"{name}, {address[:MAX_NAME]}"
+        where = f"{name}, {address[:MAX_NAME]}"
+        values = resource.object("values", where)
         title, partitions, factor, home = _TERRAFORM.get(kind, ("", "", "", ""))
         if resource.get("mode", "managed") != "managed":
             continue
@@ -390,7 +406,7 @@ def _module(name: str, module: _Fields) -> _Read:
         cluster = block.text("id", where) or ("" if home in block else str(values.get(home) or ""))
         read = {key: _count(where, key, value) for key, value in counts.items()}
         yield (Kind.TOPIC, cluster, values[title]), _Declared(read, where, cluster=cluster)
-    for child in _mappings(module, "child_modules"):
+    for child in module.objects("child_modules", name):
         yield from _module(name, child)
 
 

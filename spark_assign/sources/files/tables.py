@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.spark.dataframes import union
-from spark_assign.spark.engine import check_scheme, is_embedded, require_spark, shares_files, unknown_format
+from spark_assign.spark.engine import check_scheme, is_embedded, remember, require_spark, shares_files, unknown_format
 from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
@@ -36,7 +36,7 @@ from spark_assign.stores.locations import (
     read_summary,
     split_by_cluster,
 )
-from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
+from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason, unreadable
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_version
 
@@ -91,8 +91,9 @@ def read_tables(
         tables: locations of single tables (a path or a catalog table), which override those of `location`.
 
     Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
-    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept. In local files (Parquet: with
-    the embedded engine), a name has at most 32,767 bytes, and texts of more than 1,000 bytes at most 256 MiB together.
+    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept, of local files the first 50
+    and `user_data`. In local files (Parquet: with the embedded engine), a name has at most 32,767 bytes, and texts of
+    more than 1,000 bytes at most 256 MiB together.
 
     Returns:
         the tables that exist, by name.
@@ -178,7 +179,8 @@ def _read(
     except Exception as error:  # classic PySpark lets Java's own exceptions through
         if isinstance(error, SparkAssignError) or is_engine_failure(error):
             raise
-        raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
+        raise SourceError(unreadable(f"{table}: {source}", error)) from error
+    remember(f"{table}: {source}", frame)
     return frame
 
 
@@ -340,7 +342,7 @@ def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str])
             raise unknown from error
         if _NOT_FOUND.search(str(error)):
             return False
-        raise SourceError(f"{source} cannot be read as {source.format}: {reason(error)}") from error
+        raise SourceError(unreadable(f"{source} as {source.format}", error)) from error
 
 
 def _missing(tables: list[str], location: str | None, format: str | None) -> str:

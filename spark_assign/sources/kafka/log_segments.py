@@ -48,8 +48,8 @@ class LogSegments:
     Attributes:
         records: RECORDS (`tables.history`), without records of transactions that were never committed.
         damaged: one row per range of bytes that can't be decoded (`DAMAGED`), of a segment at most
-            `log_segments.MAX_DAMAGED`, the last of which has the size of all others. The incomplete end of a segment
-            that was being written is `cut-off` and isn't a loss.
+            `log_segments.MAX_DAMAGED`, the last of which has the size of all others. The incomplete end of the last
+            segment in a folder, which was being written, is `cut-off` and isn't a loss.
     """
 
     records: DataFrame
@@ -76,7 +76,8 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     records = with_markers.mapInArrow(_each(read_records), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
-    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster)]), DAMAGED)
+    last = frozenset({path.rpartition("/")[0]: path for path in paths}.values())
+    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster, last)]), DAMAGED)
     return LogSegments(records, damaged)
 
 

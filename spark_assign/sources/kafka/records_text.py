@@ -36,6 +36,8 @@ FORMATS = (
 )
 _SEGMENT = re.compile(r"Dumping .*__consumer_offsets-(\d{1,9})[/\\]")
 _RECORD = re.compile(r"\|? ?offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) ")
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""What Python reads as other bytes than UTF-8 (`surrogateescape`)."""
 _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
 _MAX_RECORDS = 2_000_000
@@ -84,7 +86,8 @@ def read_records_text(path: str) -> pa.Table:
     rows: list[Row] = []
     num_bytes = 0
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
+        opened = gzip.open if path.endswith(".gz") else open
+        with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
             for number, partition, text in _records(path, file):
                 try:
                     is_dumped = text.startswith(("|", "offset:"))
@@ -97,7 +100,7 @@ def read_records_text(path: str) -> pa.Table:
                 if len(rows) > _MAX_RECORDS or num_bytes > _MAX_BYTES:
                     limits = f"{_MAX_RECORDS:,} records, or {_MAX_BYTES:,} bytes of them"
                     raise ConfigError(f"{path} has more than {limits}: copy the segments (--segments)")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path} can't be read: {error}. {FORMATS}") from error
     if not rows:
         raise ConfigError(f"{path} has no records. {FORMATS}")
@@ -113,6 +116,8 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
             raise ConfigError(
                 f"{path}, line {number}: more than {_MAX_SIZE:,} characters. Copy the segments (--segments)"
             )
+        if not line.isascii() and _NOT_UTF8.search(line):
+            raise ConfigError(f"{path}, line {number}: it isn't UTF-8. {FORMATS}")
         if segment := _SEGMENT.match(line):
             partition = int(segment[1])
         elif "key: " in line and _RECORD.match(line):
