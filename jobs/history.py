@@ -54,17 +54,18 @@ from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
-from spark_assign.spark.engine import cached, dataframe_of, location_for, remember, shares_files
+from spark_assign.spark.engine import cached, dataframe_of, location_for, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
-from spark_assign.stores.locations import for_spark, is_path, local_path
+from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.result import LazyResult
-from spark_assign.tables.errors import ConfigError, SourceError, count, is_engine_failure, unreadable
+from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
 
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
+_RECORDS = Shape("A folder of records", {"records": RECORDS}, ())
 _TEXTS = ("csv", "json", "text", "xml")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
@@ -301,20 +302,10 @@ def _records(spark: SparkSession, options: Options, fetched: str | None) -> Data
 def _stored_records(spark: SparkSession, location: str, options: Options) -> DataFrame:
     if (file := local_path(location)) and records_text.is_records_text(file) and options.records_format is None:
         return dataframe_of(spark, records_text.read_records_text(file), records_text.SCHEMA)
-    if not is_path(location):
-        return spark.table(location)
     table_format = options.records_format or "parquet"
-    if table_format == "parquet":
+    if table_format == "parquet" and is_path(location):
         return read_parquet_location(spark, "records", location, RECORDS.names)
-    try:
-        records = spark.read.format(table_format).load(location_for(spark, for_spark(location)))
-        _ = records.schema  # opens the files
-    except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if is_engine_failure(error):
-            raise
-        raise SourceError(unreadable(f"records: {location} as {table_format}", error)) from error
-    remember(f"records: {location} as {table_format}", records)
-    return records
+    return read_tables(spark, _RECORDS, None, format=table_format, tables={"records": location})["records"]
 
 
 def _segments(spark: SparkSession, options: Options) -> DataFrame:

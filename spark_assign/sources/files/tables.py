@@ -20,7 +20,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.spark.dataframes import union
-from spark_assign.spark.engine import check_scheme, is_embedded, remember, require_spark, shares_files, unknown_format
+from spark_assign.spark.engine import (
+    check_scheme,
+    is_embedded,
+    location_for,
+    remember,
+    require_spark,
+    shares_files,
+    unknown_format,
+)
 from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
@@ -174,7 +182,8 @@ def _read(
         else:
             # Snapshots of two versions of this package can differ in columns. Spark would take those of one file.
             merged = {"mergeSchema": "true"} if source.format == "parquet" else {}
-            frame = spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
+            names = [location_for(spark, name, source.format) for name in source.names]
+            frame = spark.read.format(source.format).options(**{**merged, **options}).load(names)
         _ = frame.schema  # Connect opens the files only now
     except Exception as error:  # classic PySpark lets Java's own exceptions through
         if isinstance(error, SparkAssignError) or is_engine_failure(error):
