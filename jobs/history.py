@@ -66,7 +66,6 @@ from spark_assign.tables.parameters import Param
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 _RECORDS = Shape("A folder of records", {"records": RECORDS}, ())
-_TEXTS = ("csv", "json", "text", "xml")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
 )
@@ -140,7 +139,7 @@ def check_usage(options: Options) -> None:
     """Raises `ConfigError` if records can't be read in their format or copied to the archive, or a file of `--topology`
     can't be read."""
     read_topologies(options.topology)
-    if options.records and str(options.records_format).lower() in _TEXTS:
+    if options.records and str(options.records_format).lower() in ("csv", "json", "text", "xml"):
         hint = "Records are read as a table with binary keys and values. For text of Kafka's tools, leave it out"
         raise ConfigError(f"--records-format {options.records_format} has no binary columns. {hint}.")
     if options.follow and options.reader != "spark":
@@ -312,9 +311,7 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
     if not options.cluster_name:
         raise ConfigError("--segments requires --cluster-name NAME, because log segments don't contain the cluster.")
     segments = log_segments(spark, options.segments, options.cluster_name)
-    damaged = (
-        segments.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count(F.lit(1)), F.sum("size")).collect()
-    )
+    damaged = segments.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count("*"), F.sum("size")).collect()
     for code, byte_ranges, size in sorted(damaged):  # a row per code
         print(f"history: {count(byte_ranges, 'unreadable byte range')}, {count(size, 'byte')}: {code}", file=sys.stderr)
     return segments.records

@@ -88,7 +88,7 @@ def embedded_session() -> SparkSession:
 
     Raises:
         ConfigError: the package `pysail` isn't installed (extra `embedded`).
-        TimeoutError: the server doesn't answer.
+        SparkAssignError: the server doesn't answer.
 
     Examples:
         >>> session = embedded_session()

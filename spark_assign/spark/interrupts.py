@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import grpc
 
+from spark_assign.tables.errors import SparkAssignError
+
 T = TypeVar("T")
 Answers = SimpleQueue[tuple[Any, BaseException | None]]
 Calls = SimpleQueue[tuple[Callable[[], Any], Answers] | None]
@@ -67,7 +69,7 @@ class CallsOfAnotherThread(
                 if given and not isinstance(given[0] or given[1], grpc.RpcError):  # gRPC returns errors, too
                     self._has_answer = True
                 if not self._has_answer and time.monotonic() > self._due:
-                    raise TimeoutError(f"the embedded engine doesn't answer within {FIRST_ANSWER_S:g} s")
+                    raise SparkAssignError(f"the embedded engine doesn't answer within {FIRST_ANSWER_S:g} s")
         except BaseException:
             calls.put(None)
             raise

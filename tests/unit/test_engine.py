@@ -22,7 +22,7 @@ from spark_assign.cli import job
 from spark_assign.cli.job import Outcome
 from spark_assign.spark import engine, interrupts
 from spark_assign.spark.interrupts import CallsOfAnotherThread
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SparkAssignError
 
 ROOT = Path(__file__).parents[2]
 
@@ -135,7 +135,7 @@ def test_an_engine_that_does_not_answer(listens: bool, monkeypatch: pytest.Monke
             silent.close()
         channel = DefaultChannelBuilder(address)
         channel.add_interceptor(CallsOfAnotherThread())
-        with pytest.raises(TimeoutError, match=r"the embedded engine doesn't answer within 0\.3 s"):
+        with pytest.raises(SparkAssignError, match=r"the embedded engine doesn't answer within 0\.3 s"):
             SparkConnectClient(channel).get_configs("a")
 
 
