@@ -39,7 +39,7 @@ from spark_assign.report.views import GROUP, PARTITION, Column, View, figure, li
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.quoting import comment_text, string_literal
+from spark_assign.tables.quoting import comment_text, kubernetes_name, string_literal
 
 _PARTITION_KEY = ["cluster", "topic", "partition"]
 _NEVER = float("inf")
@@ -252,7 +252,7 @@ def autoscaler(row: Row) -> str:
     needed, useful = (-(-row[name] // threads) for name in ("needed", "saturation_members"))
     lag = max(1, round(row["capacity"] * threads * LAG_SECONDS))
     unit = "member" if threads == 1 else f"pod with {threads:,} members"
-    name = string_literal(row["group_id"])
+    name = string_literal(kubernetes_name(row["group_id"]))
     return "\n".join(
         [
             reason_comment(row),
@@ -269,7 +269,7 @@ def autoscaler(row: Row) -> str:
             "    - type: kafka",
             "      metadata:",
             "        bootstrapServers: <your brokers>",
-            f"        consumerGroup: {name}",
+            f"        consumerGroup: {string_literal(row['group_id'])}",
             f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of the capacity of a {unit}',
         ]
     )

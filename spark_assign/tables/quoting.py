@@ -8,6 +8,7 @@ prometheus-client). Each function returns one line of printable characters, so p
 from __future__ import annotations
 
 import glob
+import hashlib
 import html
 import re
 
@@ -56,6 +57,18 @@ def string_literal(text: str) -> str:
     """
     return f'"{"".join(map(_literal_character, text))}"'
 
+
+def kubernetes_name(text: str) -> str:
+    """Returns a text as the name of an object in Kubernetes: lower-case letters, digits, and hyphens (RFC 1123), of at
+    most 63 characters, which a label can have, too. A text that is none is changed, and ends with a hash of it.
+    """
+    if len(text) <= _MAX_LABEL and _LABEL.fullmatch(text):
+        return text
+    name = re.sub("[^a-z0-9]+", "-", text[:40].lower()).strip("-")
+    return f"{name or 'group'}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+_LABEL, _MAX_LABEL = re.compile("[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"), 63
 
 MAX_CODE = 100
 """Maximum number of characters of a name in a text for reviewers."""

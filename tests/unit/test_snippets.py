@@ -28,7 +28,7 @@ from spark_assign.report.formatting import listed, visible
 from spark_assign.report.loads_and_sizes import autoscaler, reason_comment
 from spark_assign.report.openmetrics import Figures, expose
 from spark_assign.report.sequence_diagram import sequence_diagram
-from spark_assign.tables.quoting import comment_text, properties_value, shell_word, string_literal
+from spark_assign.tables.quoting import comment_text, kubernetes_name, properties_value, shell_word, string_literal
 from tests.unit import test_advice_rows, test_membership
 from tests.unit.report_rows import group
 from tests.unit.test_protocol_report import trace
@@ -160,6 +160,14 @@ def test_shell_commands(run_shell: Any) -> None:
     assert run_shell("\n".join(lines)) == expected
 
 
+def test_names_of_kubernetes() -> None:
+    """A valid one stays; others that become alike differ by a hash."""
+    assert kubernetes_name("orders-2") == "orders-2"
+    changed = [kubernetes_name(name) for name in ("Orders_2", "orders.2", "-orders-2", "\ud800", "", "x" * 64)]
+    assert [name[:-9] for name in changed] == ["orders-2", "orders-2", "orders-2", "group", "group", "x" * 40]
+    assert len(set(changed)) == len(changed)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_manifests(name: str) -> None:
     """KEDA's objects, one YAML document each, in which the group is a text."""
@@ -168,8 +176,9 @@ def test_manifests(name: str) -> None:
     documents = [each for each in yaml.safe_load_all(text) if each is not None]
     assert len(documents) == 2
     for document in documents:
-        assert document["metadata"] == {"name": name}
-        assert document["spec"]["scaleTargetRef"] == {"name": name}
+        own = document["metadata"]["name"]
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", own), "Kubernetes would refuse it"
+        assert document["metadata"] == document["spec"]["scaleTargetRef"] == {"name": own}
         assert document["spec"]["triggers"][0]["metadata"]["consumerGroup"] == name
         assert document["spec"]["minReplicaCount"] == 3
         assert set(document) == {"apiVersion", "kind", "metadata", "spec"}

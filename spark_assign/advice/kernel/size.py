@@ -48,7 +48,7 @@ from spark_assign.advice.kernel.size_sweep import (
 )
 from spark_assign.assignors.group_facts import rejected_table
 from spark_assign.assignors.group_specs import GroupSpecs
-from spark_assign.groups.kernel.member_loads import MIN_CAPACITY, member_capacity
+from spark_assign.groups.kernel.member_loads import MAX_CAPACITY, MIN_CAPACITY, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
@@ -207,8 +207,6 @@ def _reason(
     return f"{reason}. At its peak, {capacity}."
 
 
-_MAX_CAPACITY = 2.0**63
-
 SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ("size", "curve", "rejected", "topic")
 
 FALLBACK = "range"
@@ -271,7 +269,7 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     rejected = dict(specs.loads.faults)
     capacity = specs.load_setting("capacity")
     for group in range(specs.num_groups):
-        if capacity[group] < MIN_CAPACITY or capacity[group] > _MAX_CAPACITY:
+        if capacity[group] < MIN_CAPACITY or capacity[group] > MAX_CAPACITY:
             remedy = "Set it to the messages/s that a member can handle, from 2^-63 to 2^63"
             detail = f"groups: capacity={capacity[group]}. {remedy}"
             rejected.setdefault(group, ("bad-capacity", detail))

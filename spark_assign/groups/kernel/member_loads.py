@@ -15,8 +15,8 @@ import pyarrow as pa
 from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.numeric.arrays import FloatArray, IntArray, PartitionSlices
 
-MIN_CAPACITY = 2.0**-63
-"""The lowest capacity of a member. The number of members that a lower one would need could be infinite."""
+MIN_CAPACITY, MAX_CAPACITY = 2.0**-63, 2.0**63
+"""The bounds of a member's capacity. The number of members that a lower one would need could be infinite."""
 
 BEHIND_S = 10
 """Lag, in seconds of a member's own reading rate, from which the member is assumed to read at full speed."""
@@ -89,16 +89,15 @@ def max_per_group(specs: GroupSpecs, member_values: FloatArray) -> FloatArray:
 def member_capacity(specs: GroupSpecs, sharing: int = 0) -> FloatArray:
     """Returns the capacity of one member of each group, in messages/s; NaN if unknown.
 
-    The capacity is `groups.capacity` if set. Otherwise it is the highest reading rate of the members that are behind,
-    because only those members don't wait for messages. `sharing`: as in `MemberLoads`.
+    The capacity is `groups.capacity` if set and possible. Otherwise it is the highest reading rate of the members that
+    are behind, because only those members don't wait for messages. `sharing`: as in `MemberLoads`.
     """
     loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned, sharing)
     out_messages_per_second, lag = owned_loads.sums(loads.out_messages_per_second), owned_loads.sums(loads.lag)
     busy = (out_messages_per_second >= MIN_CAPACITY) & (lag > BEHIND_S * out_messages_per_second)
     configured = specs.load_setting("capacity")
-    return np.where(
-        np.isnan(configured), max_per_group(specs, np.where(busy, out_messages_per_second, np.nan)), configured
-    )
+    is_set = (configured >= MIN_CAPACITY) & (configured <= MAX_CAPACITY)
+    return np.where(is_set, configured, max_per_group(specs, np.where(busy, out_messages_per_second, np.nan)))
 
 
 def drain_seconds(lag: FloatArray, in_messages_per_second: FloatArray, capacity: FloatArray) -> FloatArray:
