@@ -114,10 +114,9 @@ def walk(folder: str) -> Iterator[str]:
 def list_files(sources: Sequence[str]) -> list[LocalFile]:
     """Returns the files of a table that has these files and folders, sorted, without hidden ones (`_SUCCESS`, `.crc`).
 
-    As in Spark, of the folders in a folder only those of partitions (`name=value`) are read.
-
     Raises:
-        SourceError: a file is a pipe or a device, or see `walk`.
+        SourceError: a file is a pipe or a device, or is in a folder that isn't one of a partition (`name=value`), which
+            Spark would pass over; or see `walk`.
     """
     return [file for source in sources for file in _files_of(source)]
 
@@ -132,12 +131,14 @@ def _files_of(source: str) -> Iterator[LocalFile]:
     is_folder = os.path.isdir(source)
     for name in sorted(walk(source)) if is_folder else [""]:
         path, folders = os.path.join(source, name) if is_folder else source, name.split("/")[:-1]
-        if all("=" in each for each in folders):
-            refuse_pipe(path)
-            values = {key: value for key, _, value in (each.partition("=") for each in folders)}
-            yield LocalFile(
-                path, {key: None if value == _NULL_PARTITION else unquote(value) for key, value in values.items()}
-            )
+        if other := next((each for each in folders if "=" not in each), None):
+            problem = f"has files in {shortened(other)}, a folder that isn't one of a partition (name=value)"
+            raise SourceError(f"{source} {problem}. Move them up, or away")
+        refuse_pipe(path)
+        values = {key: value for key, _, value in (each.partition("=") for each in folders)}
+        yield LocalFile(
+            path, {key: None if value == _NULL_PARTITION else unquote(value) for key, value in values.items()}
+        )
 
 
 def read_text(

@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -319,7 +320,7 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
     Values that don't parse are added to the faults.
 
     Raises:
-        UnreadableFileError: see `pieces`.
+        UnreadableFileError: see `pieces`; or a key of the first row differs from a column only in case.
     """
     arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
     num_rows = 0
@@ -330,6 +331,8 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
         records = [line for line in lines if line.strip()]
         if not records:
             continue
+        if not num_rows:
+            _check_keys(records[0], schema)
         rows = _parse_plain_json(piece, records, schema, arrow_schema)
         if rows is None:
             values = []
@@ -343,6 +346,16 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
             rows = _rows_of(values, arrow_schema)
         num_rows += len(records)
         yield rows
+
+
+def _check_keys(record: bytes, schema: StructType) -> None:
+    """Raises UnreadableFileError if a key of a row differs from a column only in case: it would be passed over."""
+    keys: Any = ()
+    with suppress(ValueError, RecursionError):
+        keys = json.loads(record)
+    for key in keys if isinstance(keys, dict) else ():
+        if key not in schema.names and key.lower() in schema.names:
+            raise UnreadableFileError(f"the key {key} differs in case from the column {key.lower()}", "Rename it")
 
 
 def read_json_document(table: str, path: str, schema: StructType, faults: FileFaults) -> Iterator[pa.Table]:

@@ -49,7 +49,7 @@ def exact_column(name: str) -> Column:
 
 
 def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataFrame, list[Fault]]:
-    """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
+    """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types or case).
 
     Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast. A
     value out of range becomes null in a column without nulls, which the value checks report; in another column and in
@@ -67,6 +67,10 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
     for field in schema.fields:
         want = field.dataType.simpleString()
         have = present.get(field.name)
+        if have is None and (other := next((name for name in present if name.lower() == field.name), None)):
+            problem = f"the table calls it {other}, which differs in case"
+            faults.append(Fault(table, field.name, problem, f"Rename the column to {field.name}"))
+            continue
         if have is None and field.metadata == ONLY_IF_GIVEN:
             continue
         if have is None and field.nullable:

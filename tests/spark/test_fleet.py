@@ -33,14 +33,15 @@ def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
     with pytest.raises(FleetError) as raised:
         Fleet(
             topics=sound.withColumn("partitions", F.lit("four")),
-            members=table(spark, "members", []).drop("member_id"),
+            members=table(spark, "members", []).drop("member_id").withColumnRenamed("rack_id", "RACK_ID"),
             subscriptions=table(spark, "subscriptions", []).drop("topic"),
         )
     message = str(raised.value)
     assert "topics.partitions: the type is string, expected int" in message
     assert "members.member_id: the column is missing" in message
+    assert "members.rack_id: the table calls it RACK_ID, which differs in case" in message, "the engine ignores it"
     assert "subscriptions.topic: the column is missing" in message
-    assert len(raised.value.faults) == 3
+    assert len(raised.value.faults) == 4
 
 
 def test_ownership_has_one_form(spark: SparkSession) -> None:

@@ -367,6 +367,23 @@ def test_a_folder_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, na
             list(listed(str(tmp_path)))
 
 
+def test_a_folder_in_a_table_is_not_passed_over(tmp_path: Path) -> None:
+    """Spark, and this package before, read only the files beside it."""
+    (tmp_path / "a=1" / "2026").mkdir(parents=True)
+    (tmp_path / "a=1" / "x.csv").touch()
+    assert [file.partition for file in local_tables.list_files([str(tmp_path)])] == [{"a": "1"}]
+    (tmp_path / "a=1" / "2026" / "y.csv").touch()
+    with pytest.raises(SourceError, match=r"has files in 2026, a folder that isn't one of a partition \(name=value\)"):
+        local_tables.list_files([str(tmp_path)])
+
+
+def test_a_key_in_another_case_is_not_passed_over(tmp_path: Path) -> None:
+    """Engines ignore the case of a column, readers of JSON don't."""
+    problem = "the key Name differs in case from the column name. Rename it"
+    assert unreadable(tmp_path, b'{"Name": "a"}\n', "t.json") == problem
+    assert read(tmp_path, b'{"Other": "a"}\n', "t.json")[0]["name"] is None
+
+
 def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file is read in pieces that are bounded by bytes; what it holds stays the same."""
     text, file = "x" * 10_000, local_tables.LocalFile(str(tmp_path / "t.parquet"))
