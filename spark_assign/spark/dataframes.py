@@ -53,10 +53,14 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
     return arrow_types.to_arrow_type(kind, **_ZONE)
 
 
+_OF_VIEWS = {"string_view": pa.string(), "binary_view": pa.binary()}
+
+
 def spark_type(kind: pa.DataType) -> DataType | None:
     """Returns the type of Spark, or None if it has none."""
     try:
-        found = arrow_types.from_arrow_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        found = arrow_types.from_arrow_type(_OF_VIEWS.get(str(kind), kind))
         to_arrow_type(found)  # not a decimal of more than 38 digits
         return found
     except Exception:  # an unsupported type, whose exception differs between versions of PySpark

@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql.types import StringType
 
-from spark_assign.stores.local_tables import LocalFile, TextCheck, batches, parquet_pieces
+from spark_assign.spark.dataframes import spark_type
+from spark_assign.stores.local_tables import LocalFile, TextCheck, batches, parquet_pieces, schema_of
 from spark_assign.stores.parquet_footer import ColumnFacts, row_groups
 from spark_assign.stores.targets import count_rows
 
@@ -99,10 +101,13 @@ def test_columns_of_other_writers(tmp_path: Path) -> None:
     """Maps are read, nanoseconds are cut as in Spark, and text that isn't UTF-8 is named with its column and rows."""
     pairs = pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string()))
     times = pa.array([1_700_000_000_123_456_789], pa.timestamp("ns"))
-    parquet.write_table(pa.table({"labels": pairs, "at": times}), tmp_path / "t")
-    schema = pa.schema([("at", pa.timestamp("us"))])
+    views = pa.array(["g"], pa.string_view())
+    parquet.write_table(pa.table({"labels": pairs, "at": times, "name": views}), tmp_path / "t")
+    assert spark_type(schema_of(str(tmp_path / "t")).field("name").type) == StringType()
+    schema = pa.schema([("at", pa.timestamp("us")), ("name", pa.string())])
     (piece,) = parquet_pieces(LocalFile(str(tmp_path / "t")), schema)
-    assert piece.cast(pa.schema([("at", pa.int64())])).to_pydict() == {"at": [1_700_000_000_123_456]}
+    integers = piece.cast(pa.schema([("at", pa.int64()), ("name", pa.string())]))
+    assert integers.to_pydict() == {"at": [1_700_000_000_123_456], "name": ["g"]}
     (rows,) = batches(str(tmp_path / "t"), ["labels"], TextCheck(0, ""))
     assert rows.to_pylist() == [{"labels": [("a", "b")]}]
     wrong = pa.array([b"a", b"\xff"]).view(pa.string())
