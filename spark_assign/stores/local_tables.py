@@ -222,6 +222,7 @@ def _rows(
                 for batch in rows.to_batches():
                     check.add(batch)
                 yield _with_all_columns(table, file, rows, schema, faults)
+        faults.num_rows[file.path] = check.num_rows
 
 
 _tables = itertools.count()
@@ -616,6 +617,7 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
         schema = schema_of(path)
+        faults.num_rows[path] = parquet.read_metadata(path).num_rows
         if len(set(schema.names)) < len(schema):
             raise ValueError("two columns have the same name")
         if len(schema) > MAX_COLUMNS:

@@ -352,6 +352,8 @@ class FileFaults:
     def __init__(self) -> None:
         self._lines: dict[str, list[tuple[str, int, str]]] = {}
         self._has_values = False
+        self.num_rows: dict[str, int] = {}
+        """Number of rows of each file that was read, by its path."""
 
     def add_value(self, table: str, problem: str, path: str, record: str, row: int) -> None:
         """Adds a value or row that doesn't parse.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,12 +18,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
+from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores import local_tables
+from spark_assign.tables import connect
 from spark_assign.tables.errors import FleetError, SourceError, find_fault, forget_tables
 from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
+from tests.cases import cases
 
 pytestmark = pytest.mark.spark
 
@@ -225,6 +230,55 @@ def test_offsets_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
     [row] = Offsets.read(spark, str(tmp_path)).snapshots.collect()
     assert (row.cluster, row.kafka_cluster_id) == ("c", None)
     assert row.taken_at.isoformat().startswith("2026-11-23T12:00:00")
+
+
+@cases("format", "csv", "json", "parquet")
+def test_a_snapshot_that_lacks_rows(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """A table that was removed, emptied, or cut is wrong input. A correction, a row, or a column more is none."""
+    read = SnapshotRows("c")
+    for topic in ("a", "b"):
+        read.add("topics", topic=topic, partitions=1)
+    read.add_owned("g", "m", [("a", 0)])
+    snapshot_files.write_folder(Snapshot("c", {}, datetime.now(UTC), read.tables()), tmp_path, format)
+    if not shares_files(spark):
+        return
+    assert len(rows(spark, tmp_path)) == 2
+    (file,), (owned,) = tmp_path.rglob(f"topics.{format}"), tmp_path.rglob(f"owned_lists.{format}")
+    whole = file.read_bytes()
+    for kept in (1, 0):
+        if format == "parquet":
+            parquet.write_table(parquet.read_table(file, partitioning=None)[:kept], file)
+        else:
+            file.write_bytes(b"".join(whole.splitlines(keepends=True)[: kept + (format == "csv")]))
+        assert f"{file.name} cannot be read: it has {kept} of the 2 rows in snapshot.json" in fault(spark, tmp_path)
+    file.write_bytes(whole if format == "parquet" else whole.replace(b"1", b"3") + whole.splitlines()[-1] + b"\n")
+    assert len(rows(spark, tmp_path)) == 2 + (format != "parquet")
+    content = owned.read_bytes()
+    owned.unlink()
+    message = f"owned_lists: {owned.parent} lacks it, but snapshot.json there has 1 row of it. Take the snapshot again"
+    assert message in fault(spark, tmp_path)
+    (tmp_path / "owned.csv").write_text("cluster,group_id,member_id,topic,partition\n")
+    given = {"owned_lists": f"{tmp_path}/elsewhere.{format}"}
+    (tmp_path / f"elsewhere.{format}").write_bytes(content)
+    assert read_tables(spark, SHAPE, str(tmp_path), tables=given)["owned_lists"].count() == 1
+    (owned.parent / "owned.csv").write_text("cluster,group_id,member_id,topic,partition\nc,g,m,a,0\n")
+    (tmp_path / "owned.csv").unlink()
+    assert len(rows(spark, tmp_path, "owned")) == 1
+    (owned.parent / "snapshot.json").write_text("half")
+    assert "snapshot.json isn't the summary of a snapshot: it isn't valid JSON" in fault(spark, tmp_path)
+
+
+def test_a_worker_that_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+    """docs/connect-snapshot.md says so; other tables of a Connect cluster still need their rows."""
+    (tmp_path / "snapshot.json").write_text('{"schema_version": 1, "rows": {"workers": 2, "clusters": 2}}')
+    shape = Shape("x", {name: connect.INPUT_TABLES[name] for name in ("workers", "clusters")}, ())
+    for name in ("workers", "clusters"):
+        (tmp_path / f"{name}.json").write_text('{"connect_cluster": "c"}\n')
+    if shares_files(spark):
+        with pytest.raises(SourceError) as error:
+            read_tables(spark, shape, str(tmp_path))
+        assert "clusters.json cannot be read: it has 1 of the 2 rows" in str(error.value)
+        assert "workers.json" not in str(error.value)
 
 
 def test_a_dead_engine_is_not_blamed_on_a_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ STATE = (
     '"type": "{1}", "values": {{"name": "t", "topic_name": "t", "partitions": {0}, "partition_count": {0}}}}}]}}}}}}'
 )
 CLIENT = "group.id=g\npassword=hush\npartition.assignment.strategy={0}\nsession.timeout.ms={1}\n"
+LIST = "kind: List\n---\nkind: List\nitems: "
 JAVA = "org.apache.kafka.clients.consumer."
 
 
@@ -109,6 +110,14 @@ def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
         "`ConfigMap` isn't",
     ),
     ("x.yaml", "a: 1", "a: 2", "`a document without kind` isn't read: 1 change, the first at `x.yaml:1`."),
+    ("x.yaml", f"{LIST}a", f"{LIST}b", "`List` isn't read: 1 change, the first at `x.yaml:3`."),
+    (
+        "x.json",
+        '{"kind": "Kustomization"}',
+        '{"kind": "Kustomization", "a": 1}',
+        "`Kustomization` isn't read: 1 change",
+    ),
+    ("x.yaml", "", "kind: Job\nmetadata: {name: [a], generateName: b}", "`Job` isn't read: 1 change, the first at"),
     ("x.md", "a", "b", "`x.md` changed, but files of this kind aren't read."),
     ("x.yaml", DEPLOYMENT.format(1, "a").replace("spark-", "x-"), "", "`a` changed, but its group isn't known"),
     ("x.yaml", "", DEPLOYMENT.format("", "a"), "`replicas` isn't set"),
@@ -120,6 +129,13 @@ def test_what_is_not_read_is_named(tmp_path: Path, name: str, before: str, after
     changes, notes = changed(tmp_path, name, before, after)
     assert note in "".join(notes)
     assert changes == []
+
+
+def test_properties_of_java(tmp_path: Path) -> None:
+    """They are UTF-8, or else ISO-8859-1, as Java reads them: a comment can have any byte."""
+    texts = [f"# Größe\n{CLIENT.format('', number)}".encode("latin-1") for number in (1, 2)]
+    found, _ = changed(tmp_path, "g.properties", *texts)
+    assert found == [("client", None, "g", "session.timeout.ms", 1, 2, "g.properties:5")]
 
 
 LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))

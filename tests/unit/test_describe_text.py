@@ -298,6 +298,26 @@ def _table(group: str, topic: str, member: str, client: str = "c0") -> str:
 
 
 @cases(
+    "topics groups line",
+    (TOPICS.replace("orders", "o" * 40_000), GROUPS, "topics.txt, line 2"),
+    (TOPICS, _table("g" * 40_000, "orders", "m"), "groups.txt, line 3"),
+    (TOPICS, _table("g", "orders", "m", "\u00e9" * 16_384), "groups.txt, line 3"),
+    (TOPICS, f"Consumer group '{'g' * 40_000}' has no active members.", "groups.txt, line 1"),
+    (TOPICS, GROUPS, "brokers.txt, line 1"),
+)
+def test_names_that_no_table_can_have(tmp_path: Path, topics: str, groups: str, line: str) -> None:
+    """With one of them, the whole fleet couldn't be read."""
+    files = _files(tmp_path, topics=topics, groups=groups, brokers=f"1,{'r' * 40_000}\n")
+    brokers = [files["brokers"]] if "brokers" in line else []
+    with pytest.raises(SourceError, match=f"{line}: expected names of at most 32,767 bytes, found: "):
+        describe_text.read([files["topics"]], [files["groups"]], "prod", brokers=brokers)
+    if not brokers:
+        topics, groups = (text.replace("o" * 7_233, "").replace("g" * 7_233, "") for text in (topics, groups))
+        kept = _files(tmp_path, topics=topics, groups=groups.replace("\u00e9" * 16_384, "\u00e9" * 16_383))
+        assert describe_text.read([kept["topics"]], [kept["groups"]], "prod").tables["groups"].num_rows
+
+
+@cases(
     "group client undescribed",
     ("shop\x1b[0m", "c0", "an ID has an escape character"),
     ("\x1b[0mshop", "c0", "an ID has an escape character"),

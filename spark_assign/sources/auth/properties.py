@@ -35,7 +35,6 @@ class Properties(dict[str, str]):
 def read(path: str | Path, origin: str | None = None) -> Properties:
     """Returns the properties of a file, which errors name as `origin` (default: its path).
 
-    The file is UTF-8 (a byte order mark is ignored), or else Latin-1, as Java's Properties.load decodes bytes.
     Raises ConfigError if the file can't be read, is a device, or has more than a megabyte.
     """
     origin = f"client properties {origin or path}"
@@ -44,15 +43,19 @@ def read(path: str | Path, origin: str | None = None) -> Properties:
     except (OSError, ValueError) as error:  # ValueError: a path with NUL
         raise ConfigError(f"{origin}: {getattr(error, 'strerror', None) or error}. Give a readable file.") from None
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("latin-1")
-    try:
-        properties = parse(text, origin)
+        properties = parse(decode(content), origin)
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
     properties.origin = origin
     return properties
+
+
+def decode(content: bytes) -> str:
+    """Returns the text of a file: UTF-8 (a byte order mark is ignored), or else Latin-1, as Java's Properties.load."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
 
 
 def read_location(location: str | None) -> Properties:

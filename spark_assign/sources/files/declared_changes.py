@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,9 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
         if key[0] in (Kind.TOPIC, Kind.CONNECTOR, Kind.POOL, Kind.CLIENT):
             changes += _changes(key, _one(key, found[0]), _one(key, found[1]), mapped, notes)
         else:
-            unread.setdefault(key[0], []).append(next(each.where for each in [*found[1], *found[0]]))
+            pairs = zip_longest(*found)
+            place = next(new or old for old, new in pairs if not (old and new and old.content == new.content))
+            unread.setdefault(key[0], []).append(place.where)
     for kind, places in unread.items():
         notes.append(f"{code(kind)} isn't read: {count(len(places), 'change')}, the first at {code(places[0])}.")
     return changes, list(dict.fromkeys(notes))
@@ -220,7 +222,8 @@ def _declarations(name: str, content: bytes, values: _Values) -> list[tuple[_Key
         raise ConfigError(f"{name}: more than {most:,} bytes. Compare only files about Kafka.")
     values.of_file = 0
     try:
-        declarations = list(reader(name, content.decode("utf-8-sig"), values))
+        text = properties.decode(content) if reader is _client else content.decode("utf-8-sig")
+        declarations = list(reader(name, text, values))
         "".join(text for key, each in declarations for text in (*key, each.group, each.cluster)).encode()
         return declarations
     except UnicodeEncodeError:
@@ -327,14 +330,15 @@ def _manifest(where: str, document: Any) -> _Read:
         yield ("a document without kind", "", where), _Declared({"": document}, where)
         return
     kind, meta = document["kind"], document.fields("metadata")
-    spec = document.object("spec", where) if kind in _KINDS else _Fields()
+    if kind not in _KINDS:  # such as a Kustomization, which needs no name
+        title, space = (str(meta.get(key) or "") for key in ("name", "namespace"))
+        yield (kind, space, title or where.rpartition(":")[0]), _Declared({"": document}, where)
+        return
+    spec = document.object("spec", where)
     labels = {**meta.fields("labels"), **meta.fields("annotations")}
     title, space = meta.text("name", where), meta.text("namespace", where)
     if not title:
         raise ConfigError(f"{where}: the {kind[:MAX_NAME]} has no metadata.name.")
-    if kind not in _KINDS:
-        yield (kind, space, title), _Declared({"": document}, where)
-        return
     declares, *settings = _KINDS[kind]
     shown = _Declared({}, where, spec.lines)
     values = {key: _count(shown.place(key), key, spec.get(key)) for key in settings}

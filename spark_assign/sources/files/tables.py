@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import PySparkException
@@ -32,6 +32,7 @@ from spark_assign.spark.engine import (
 from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
+    MAX_DISPLAYED,
     SUMMARY,
     FileFaults,
     file_system,
@@ -44,12 +45,15 @@ from spark_assign.stores.locations import (
     read_summary,
     split_by_cluster,
 )
-from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason, unreadable
-from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.errors import SourceError, SparkAssignError, count, is_engine_failure, reason, unreadable
+from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
+_AGAIN = f"Take the snapshot again, or correct {SUMMARY} if you removed rows"
+_CHANGED_BY_HAND = ("workers", "reported")
+"""Tables of Connect clusters whose rows are removed to plan the loss of a worker."""
 _NOT_FOUND = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE)
 
 
@@ -59,6 +63,8 @@ class TableSource:
 
     names: tuple[str, ...]
     format: str | None = None
+    written: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows that the snapshot has written, by name."""
 
     def __str__(self) -> str:
         more = len(self.names) - 1
@@ -150,7 +156,8 @@ def find_tables(
         if not is_path(location):
             sources = _in_catalog(spark, location, names)
         elif format in (None, *_FILE_FORMATS):
-            sources = _in_folder(spark, location, format, shape.schemas)
+            here = {name: schema for name, schema in shape.schemas.items() if name not in tables}
+            sources = _in_folder(spark, location, format, here)
         else:
             candidates = {name: TableSource((join(for_spark(location), name),), format) for name in names}
             sources = {name: [source] for name, source in candidates.items() if _loads(spark, source, options)}
@@ -173,8 +180,11 @@ def _read(
         elif (local := _local_files(spark, source, options)) is not None:
             if source.format == "parquet":
                 needed = [each.name for each in schema.fields if not each.nullable]
-                return read_parquet(spark, table, local, faults, needed)
-            return read_text(spark, table, schema, source.format, local, faults, is_document=bool(options))
+                rows = read_parquet(spark, table, local, faults, needed)
+            else:
+                rows = read_text(spark, table, schema, source.format, local, faults, is_document=bool(options))
+            _check_rows(table, source, local, faults)
+            return None if faults.has(table) else rows
         elif source.format in ("csv", "json"):
             read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
             frame, check = read(spark, table, schema, source.names, options)
@@ -191,6 +201,15 @@ def _read(
         raise SourceError(unreadable(f"{table}: {source}", error)) from error
     remember(f"{table}: {source}", frame)
     return frame
+
+
+def _check_rows(table: str, source: TableSource, paths: Sequence[str], faults: FileFaults) -> None:
+    """Adds a fault for each path of a source that has fewer rows than its snapshot has written."""
+    for name, path in zip(source.names, paths, strict=True) if not faults.has(table) else ():
+        if written := source.written.get(name, 0):
+            found = sum(faults.num_rows.get(file.path, 0) for file in list_files([path]))
+            if found < written:
+                faults.add_file(table, path, f"it has {found:,} of the {written:,} rows in {SUMMARY}", _AGAIN)
 
 
 def _local_files(spark: SparkSession, source: TableSource, options: Mapping[str, str]) -> list[str] | None:
@@ -231,15 +250,21 @@ def _in_folder(
     files_by_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
     prefixes = {prefix for parts in files_by_key.values() for prefix, names in parts.items() if SUMMARY in names}
     summaries = [join(location, f"{prefix}{SUMMARY}") for prefix in sorted(prefixes)]
-    check_versions(spark, {summary: local_path(summary) for summary in summaries})
+    written = check_versions(spark, {summary: local_path(summary) for summary in summaries})
+    lost: list[str] = []
     found: dict[str, list[TableSource]] = {}
     for table, schema in schemas.items():
         cluster_files = files_by_key[key_of(schema)]
-        sources = [
-            _in_one_folder(join(location, *part.split("/")[:-1]), format, table, names)
-            for part, names in cluster_files.items()
-        ]
-        found_sources = [source for source in sources if source is not None]
+        found_sources: list[TableSource] = []
+        num_rows: dict[str, int] = {}
+        for part, names in cluster_files.items():
+            folder = join(location, *part.split("/")[:-1])
+            rows = written.get(join(location, f"{part}{SUMMARY}"), {}).get(table, 0)
+            if (source := _in_one_folder(folder, format, table, names)) is not None:
+                found_sources.append(source)
+                num_rows[source.names[0]] = rows if table not in _CHANGED_BY_HAND else 0
+            elif rows and not {name.split("/")[0].split(".")[0] for name in names} & _same(table):
+                lost.append(f"{table}: {folder} lacks it, but {SUMMARY} there has {count(rows, 'row')} of it. {_AGAIN}")
         own = _in_one_folder(location, format, table, files) if is_cluster(next(iter(cluster_files))) else None
         if own is not None and found_sources:
             raise SourceError(
@@ -251,8 +276,17 @@ def _in_folder(
         for source in found_sources:
             by_format[source.format] = (*by_format.get(source.format, ()), *source.names)
         if found_sources:
-            found[table] = [TableSource(names, kind) for kind, names in by_format.items()]
+            found[table] = [TableSource(names, kind, num_rows) for kind, names in by_format.items()]
+    if lost:
+        more = ["… and more"] if len(lost) > MAX_DISPLAYED else []
+        raise SourceError("\n  - ".join(["tables of snapshots are missing:", *lost[:MAX_DISPLAYED], *more]))
     return found
+
+
+def _same(table: str) -> set[str]:
+    """Returns the tables of which a fleet needs only one, if the table is one of them; else the table alone."""
+    sets = [{*OWNERSHIP}, *({*pair} for pair in ALTERNATIVES.items())]
+    return next((each for each in sets if table in each), {table})
 
 
 def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> TableSource | None:
@@ -435,12 +469,13 @@ def _bytes(locations: Iterable[str | None]) -> int:
 # --- checks whether this release reads the snapshots of a fleet, by the `snapshot.json` of each ---------------
 
 
-def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> None:
-    """Raises SourceError if a snapshot with one of these files `snapshot.json` has another schema version.
+def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> dict[str, dict[str, int]]:
+    """Checks files `snapshot.json`, and returns the number of rows of each table, by location of local ones.
 
-    `summaries` has the local path of each location, or None if Spark must read it.
+    `summaries` has the local path of each location, or None if Spark must read it. Raises SourceError if a file can't
+    be read, or if its snapshot has another schema version.
     """
-    remote = []
+    remote, num_rows = [], dict[str, dict[str, int]]()
     for summary, path in summaries.items():
         refuse_pipe(path or "")
         if path is None or not os.path.isfile(path):
@@ -452,11 +487,16 @@ def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> 
             raise SourceError(
                 f"{path} can't be read: {error.strerror}. Change it, or take the snapshot again."
             ) from error
-        if content is not None:
-            check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
+        if content is None:
+            raise SourceError(f"{path} isn't the summary of a snapshot: it isn't valid JSON. Take the snapshot again.")
+        check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
+        rows = content.get("rows")
+        items = rows.items() if isinstance(rows, dict) else ()
+        num_rows[summary] = {table: number for table, number in items if type(number) is int}
     if remote:
         files = spark.read.text(remote, wholetext=True)
         check_contents(files.select(F.col("_metadata.file_path").alias("name"), F.col("value").alias("content")))
+    return num_rows
 
 
 def check_contents(summaries: DataFrame) -> None:

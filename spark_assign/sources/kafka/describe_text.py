@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import EMPTY_STATES
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
 
 Line = tuple[str, int, str]
 """File, line number from 1, text."""
@@ -77,6 +78,7 @@ _BLANK = ("GROUP-INSTANCE-ID", "ASSIGNMENT-STRATEGY", "PROTOCOL")
 _LISTS = ("ASSIGNMENT", "ASSIGNMENTS", "CURRENT-ASSIGNMENT", "TARGET-ASSIGNMENT")
 """Columns whose values can contain spaces, as the last column."""
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
+_NAMES = ("GROUP", "TOPIC", "CONSUMER-ID", "CLIENT-ID", "GROUP-INSTANCE-ID", "MEMBER")
 _OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
 _INT_DIGITS, _LONG_DIGITS = 10, 19
 _FORMS = {
@@ -161,6 +163,12 @@ def _between_codes(text: str) -> str:
 def _wrong(line: Line, expected: str) -> SourceError:
     file, number, text = line
     return SourceError(f"{file}, line {number}: expected {expected}, found: {text.strip()[:160]}")
+
+
+def _check_sizes(line: Line, *names: str | None) -> None:
+    """Raises SourceError for a name that no table of a fleet can have."""
+    if any(map(is_too_long, names)):
+        raise _wrong(line, f"names of at most {MAX_NAME_BYTES:,} bytes")
 
 
 class _Layout(NamedTuple):
@@ -385,6 +393,7 @@ class _Found:
         line = _without_codes(line)
         if partition := _PARTITION.match(line[2]):
             topic, number, leader = partition[1], _int(line, partition[2]), partition[3]
+            _check_sizes(line, topic)
             replicas, words = _ids(line, partition[4]), partition[5].split()
             labels = [word for word in words if word.endswith(":") and word != "Replicas:"]
             adding, removing = (_labeled_ids(line, partition[5], label) for label in ("Adding", "Removing"))
@@ -406,6 +415,7 @@ class _Found:
                 raise _wrong(line, f"the leader and replicas of an earlier line about partition {number} of {topic}")
         elif topic_found := _TOPIC.match(line[2]):
             counted = _int(line, topic_found[3]), line
+            _check_sizes(line, topic_found[1], topic_found[2])
             if (earlier := self.counts.setdefault(topic_found[1], counted)[0]) != counted[0]:
                 raise _wrong(line, f"{count(earlier, 'partition')}, as in an earlier line about {topic_found[1]},")
             if topic_found[2]:
@@ -437,8 +447,10 @@ class _Found:
         """Reads the rack of a broker; the versions that kafka-broker-api-versions.sh prints below it are skipped."""
         text = (line := _without_codes(line))[2].strip()
         if broker := _BROKER.fullmatch(text):
+            _check_sizes(line, broker[2])
             self.racks[_int(line, broker[1])] = None if broker[2] == "null" else broker[2]
         elif (words := text.replace(",", " ").split()) and len(words) == 2 and words[0].isdecimal():
+            _check_sizes(line, words[1])
             self.racks[_int(line, words[0])] = words[1]
         elif text.startswith("{"):
             try:
@@ -468,6 +480,7 @@ class _Found:
             size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
             log = {"topic": topic, "partition": _int(line, partition), "is_future": each["isFuture"]}
             at = topic, log["partition"], key["log_dir"]
+            _check_sizes(line, topic)
             if not _FORMS["TOPIC"][1].fullmatch(topic) or (size or 0) < 0 or type(log["is_future"]) is not bool:
                 raise ValueError("not a log")
             if at in self.logs[broker]:
@@ -480,11 +493,12 @@ class _Found:
         if layout := _layout(line):
             self._begin_table(line, layout)
         elif message := _NO_MEMBERS.fullmatch(text):
-            self.groups[message[1]].state, self.groups[message[1]].is_described = "Empty", True
+            group = self._group(line, message[1])
+            group.state, group.is_described = "Empty", True
         elif message := _REBALANCING.fullmatch(text):
-            self.groups[message[1]].fault = "the group was rebalancing when its text was printed"
+            self._group(line, message[1]).fault = "the group was rebalancing when its text was printed"
         elif message := _ABSENT.fullmatch(text):
-            self.groups[message[1]].fault = text
+            self._group(line, message[1]).fault = text
         elif self.layout is None:
             raise _wrong(line, "the header GROUP TOPIC PARTITION … of kafka-consumer-groups.sh --describe")
         else:
@@ -494,6 +508,7 @@ class _Found:
                 raise _wrong(line, f"the default columns, {', '.join(missing)} missing in the header")
             values = _values(line, self.layout)
             group_id = values.get("GROUP") or str(self.group)
+            _check_sizes(line, *(value for column, value in values.items() if column in _NAMES))
             group = self.groups.get(group_id) or _Group()
             reader(group, line, values)
             if "CONSUMER-ID" in values:
@@ -504,6 +519,11 @@ class _Found:
             elif values.get("CLIENT-ID") == "" or group_id.startswith(" ") or "  " in "\n".join(found):
                 group.fault = _UNCERTAIN
             self.groups[group_id] = group
+
+    def _group(self, line: Line, group_id: str) -> _Group:
+        """Returns the group that a message is about. Raises SourceError if its ID is too long."""
+        _check_sizes(line, group_id)
+        return self.groups[group_id]
 
     def _begin_table(self, line: Line, layout: _Layout) -> None:
         """Starts a table. Raises SourceError if it lacks columns, or if its groups have no name."""
