@@ -60,11 +60,7 @@ def notify_options(state: str) -> Callable[[Any], Any]:
 def check_url(url: str) -> None:
     """Raises ConfigError, without the URL, if it isn't one to which alerts can be sent."""
     parts = split_url(url)
-    try:
-        has_host = bool((parts.hostname or "").encode("idna"))
-    except UnicodeError:
-        has_host = False
-    if parts.scheme not in ("http", "https") or not has_host or "@" in parts.netloc:
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ConfigError("--notify needs a URL that starts with https:// or http://, and a host without a user name.")
     if re.search(r"[\0- \x7f]", url) or not (parts.path + parts.query).isascii():
         raise ConfigError("--notify has a URL with a space, a control character, or a path that isn't ASCII: use %XX.")

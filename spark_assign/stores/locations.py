@@ -189,11 +189,19 @@ def without_credentials(text: str) -> str:
     return _PARAMETER.sub(replaced, _PASSWORD.sub(r"\1[hidden]@", text))
 
 
+_NO_HOST = re.compile(rb'[\0- "<>\\^`{|}\x7f]|^[^:]*%')
+"""A character that no host has. IPv6 has % before a zone."""
+
+
 def split_url(url: str) -> SplitResult:
-    """Returns the parts of a URL; of one that isn't valid, such as `http://[::1` or `http://host:99999`, none."""
+    """Returns the parts of a URL; of one that isn't valid, such as `http://[::1` or `http://host:99999`, none.
+
+    A host that can't be one isn't valid either: `http://a..b`, `http://a b`, or 64 characters without a dot.
+    """
     try:
         parts = urlsplit(url)
-        return parts if parts.port != 0 else urlsplit("")
+        host = (parts.hostname or "").encode("idna")
+        return parts if parts.port != 0 and not _NO_HOST.search(host) else urlsplit("")
     except ValueError:
         return urlsplit("")
 

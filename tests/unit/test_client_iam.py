@@ -122,7 +122,7 @@ def test_a_role(monkeypatch: pytest.MonkeyPatch) -> None:
         def assume_role(self, **what: str) -> dict[str, Any]:
             calls.append(what)
             if what["RoleArn"] == "denied":
-                raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not yours"}}, "AssumeRole")
+                raise ClientError({"Error": {"Code": "AccessDenied", "Message": "not yours, proxy-pw"}}, "AssumeRole")
             return {"Credentials": {"AccessKeyId": "ROLE", "SecretAccessKey": "r-4711", "SessionToken": "t-4711"}}
 
     def client(_: Any, service: str, region_name: str) -> Sts:
@@ -134,7 +134,10 @@ def test_a_role(monkeypatch: pytest.MonkeyPatch) -> None:
     found = client_iam.iam(options).credentials()
     assert (found.access_key, found.secret_key, found.token) == ("ROLE", "r-4711", "t-4711")
     assert calls == [("sts", "eu-west-1"), {"RoleArn": "arn", "RoleSessionName": "me", "ExternalId": "x"}]
-    with pytest.raises(SourceError, match=r"no credentials \(.*not yours\)\. Check the role, and its trust"):
+    monkeypatch.setenv("https_proxy", "http://me:proxy-pw@h:1")  # which can repeat it
+    with pytest.raises(
+        SourceError, match=r"no credentials \(.*not yours, \[hidden\]\)\. Check the role, and its trust"
+    ):
         client_iam.iam({"awsRoleArn": "denied", "awsStsRegion": "eu-west-1"}).credentials()
 
 

@@ -92,6 +92,7 @@ def test_no_retry_after_ends_the_retries(pauses: list[float]) -> None:
     ({"access_token": "a b\x01c"}, "it doesn't return a bearer token"),
     ((200, b"[" * 100_000), "the answer has no access_token"),
     ((400, {"error": "x" * 100_000}), r"Bad Request, x{1000}…\)"),
+    ((400, b'{"error": "bad \\ud800 \\ud83d\\ude00"}'), r"Bad Request, bad \? \U0001F600\)"),
     ((200, {"access_token": "\x01", "expires_in": 10**400}), "it doesn't return a bearer token"),
     ((200, b"[" + b"[]," * 400_000 + b"[]]"), "the answer is too large"),
 )
@@ -99,6 +100,28 @@ def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""
     with serving({"/token": answer}) as stub, pytest.raises(SourceError, match=message) as error:
         Tokens(_endpoint(stub.url)).token()
+    assert "4711" not in str(error.value)
+    assert str(error.value).encode()  # half of a surrogate pair can't be written
+
+
+@cases("host", "a..b", "a" * 64, "a b", "a%b", "a\u00a0b", "a\\b", "")
+def test_a_host_that_is_none(host: str) -> None:
+    """Wrong input, before a request is sent."""
+    with pytest.raises(ConfigError, match="expected the URL of a token endpoint"):
+        client_oauth.endpoint({client_oauth.URL: f"http://{host}/t"}, Login())
+
+
+@cases(
+    "url message",
+    ("http://u:a4711/z@127.0.0.1:1", "the URL of the proxy can't be parsed"),
+    ("u:a4711/z@127.0.0.1:1", "check proxy URL"),
+    ("http://u:a4711z@a..b:1", "label empty or too long"),
+)
+def test_a_proxy_that_cannot_be_one(url: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its URL has a password, and isn't repeated."""
+    monkeypatch.setenv("http_proxy", url)
+    with pytest.raises(SourceError, match=message) as error:
+        Tokens(_endpoint("http://idp.example")).token()
     assert "4711" not in str(error.value)
 
 

@@ -118,6 +118,20 @@ def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "t0ken" not in str(error.value)
 
 
+def test_no_secret_of_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It repeats what it was sent; and a password with a slash isn't in the error of the URL."""
+    message = {"message": "not for me:t0ken, Basic bWU6dDBrZW4="}
+    with serving({"http://connect.internal:8083/": (403, message)}) as proxy:
+        for address in (f"t0ken@{proxy.host_and_port}", "t0ken/x@127.0.0.1:1"):
+            monkeypatch.setenv("http_proxy", f"http://me:{address}")
+            with pytest.raises(
+                SourceError, match=r"for me:\[hidden\], Basic \[hidden\]|proxy can't be parsed"
+            ) as error:
+                ConnectHttp(["http://connect.internal:8083"], HttpSettings(attempts=1)).get("/")
+            assert "t0ken" not in str(error.value)
+    assert proxy.headers[0]["Proxy-Authorization"] == "Basic bWU6dDBrZW4="
+
+
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not read to the end."""
     monkeypatch.setattr(http_session, "MAX_RESPONSE_BYTES", 1 << 20)

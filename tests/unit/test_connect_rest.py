@@ -200,6 +200,8 @@ def test_targets() -> None:
         ConnectTarget("a:1", ("https://a:1/", "http://b:2"), ("w:1", "w:2")),
         ConnectTarget("eu", ("http://c:3/connect",), (), "connect-eu"),
     ]
+    for url in ("http://[fe80::1%25eth0]:1", "http://a_b.:1", "http://b\u00fccher:1", f"http://{'a' * 63}:1/\u00fc b"):
+        assert parse_targets([url])[0].urls == (url,)
     assert parse_targets(["http://a:1"], ["w:1"], ["g"]) == [ConnectTarget("a:1", ("http://a:1",), ("w:1",), "g")]
 
 
@@ -209,6 +211,10 @@ def test_targets() -> None:
     (["ftp://a"], [], "expected .*http"),
     (["http://[::1"], [], "expected .*http"),
     (["http://a:65536"], [], "expected .*http"),
+    (["http://a..b:1"], [], "expected .*http"),
+    (["http://a b:1"], [], "expected .*http"),
+    ([f"http://{'a' * 70}:1"], [], "expected .*http"),
+    (["http://" + "\u00e9" * 70], [], "expected .*http"),
     (["http://u:pw-4711@a"], [], "does not belong on the command line"),
     (["p=http://u:pw-4711@[::1"], [], "found no URL"),
     (["p=http://a/?token=pw-4711"], [], "found http://a with a query"),

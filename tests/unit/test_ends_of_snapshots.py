@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,7 +202,8 @@ def test_a_null_that_the_schema_forbids() -> None:
 
     run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
     connection = object.__new__(kafka_connection.ClusterConnection)
-    connection._manager, connection._unanswered = SimpleNamespace(send=send, received=0, **run), {}
+    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    connection._waited = defaultdict(kafka_connection._Waited)
     good, bad = connection.send_all([(1, responses[0]), (2, responses[-1])])
     assert good is responses[0]
     assert repr(bad) == "WireError('malformed response of the broker: groups is null')"

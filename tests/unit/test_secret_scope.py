@@ -46,6 +46,29 @@ ENCODED = [
 ]
 
 
+@cases(
+    "url hides",
+    ("http://me:p%2Fss@h:1", ["p/ss", "p%2Fss", "Basic bWU6cC9zcw=="]),
+    ("me:p@ss@h:1", ["p@ss"]),
+    ("https://me:a//b@h", ["a//b"]),
+    ("socks5h://t0ken@h", ["t0ken"]),
+    ("http://me:p\u00e4ss@h", ["Basic bWU6cORzcw==", "Basic bWU6cMOkc3M="]),
+)
+@cases("name", "http_proxy", "HTTPS_PROXY", "All_Proxy")
+def test_what_a_proxy_needs_is_hidden(url: str, hides: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy can repeat it in its answer. A short user would be hidden in other words."""
+    monkeypatch.setenv(name, url)
+    for text in hides:
+        assert hidden(f"not for me: {text}", ()).removeprefix("not for me: ") in ("[hidden]", "Basic [hidden]")
+    monkeypatch.setenv(name, "http://h:1/@")
+    assert hidden("http://h:8", ()) == "http://h:8"
+
+
+def test_half_of_a_surrogate_pair() -> None:
+    """No file can have it."""
+    assert hidden("a\ud800b\udc00", [Secret("b4711")]) == "a?b?"
+
+
 def test_a_path_stays_as_it_is() -> None:
     """Whatever is there."""
     with secret_scope.secret_as_file("/etc/kafka/client.properties") as file:

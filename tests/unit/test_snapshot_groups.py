@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError, RequestTimedOutError
-from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.errors import GroupAuthorizationFailedError, KafkaProtocolError, NotCoordinatorError, RequestTimedOutError
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeGroupsRequest
+from kafka.protocol.consumer import FetchRequest
 
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
@@ -274,7 +275,7 @@ def test_a_broker_that_never_answers_is_not_waited_for_by_batch() -> None:
         for broker, of_broker in names.items()
     }
     connection: Any = object.__new__(kafka_connection.ClusterConnection)
-    connection._unanswered = {}
+    connection._waited = defaultdict(kafka_connection._Waited)
     connection.brokers = lambda: [1, 2]
     connection._manager = SimpleNamespace(
         send=send, received=0, run=lambda main: asyncio.run(main()), call_soon=call_soon
@@ -289,6 +290,50 @@ def test_a_broker_that_never_answers_is_not_waited_for_by_batch() -> None:
     assert sorted(faults) == sorted(names[1])
     assert set(faults.values()) == {"SilentBrokerError: broker 1 has not answered 3 requests like this in a row"}
     assert sent[1, "DescribeGroupsRequest"] == 3 * kafka_connection.LANES
+
+
+def test_a_broker_that_answers_late_is_not_waited_for_forever() -> None:
+    """Requests of a kind have a limit together. Other kinds, other brokers, and Fetch aren't counted with them."""
+    now = 0.0
+
+    async def send(request: Any, node_id: int) -> Any:
+        nonlocal now
+        await asyncio.sleep(0)
+        now += 1 if node_id == 1 else 0
+        return request
+
+    connection: Any = object.__new__(kafka_connection.ClusterConnection)
+    connection._waited, connection._limit_s = defaultdict(kafka_connection._Waited), 20
+    run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: asyncio.ensure_future(task(*args))}
+    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    refused = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kafka_connection, "null_field", lambda _: None)
+        patch.setattr(kafka_connection, "time", SimpleNamespace(monotonic=lambda: now))
+        for broker, request in ((1, DescribeGroupsRequest), (2, DescribeGroupsRequest), (1, FetchRequest)):
+            responses = connection.send_all([(broker, request()) for _ in range(80)])
+            refused.append([repr(response) for response in responses if isinstance(response, Exception)])
+        assert connection.send_all([(1, DescribeConfigsRequest())])[0].__class__ is DescribeConfigsRequest
+    assert 80 - 20 - kafka_connection.LANES <= len(refused[0]) <= 60
+    assert all("broker 1 took more than 20 s for requests like this" in error for error in refused[0])
+    assert refused[1:] == [[], []]
+
+
+def test_settings_of_topics_that_cannot_be_read() -> None:
+    """After three failures in a row, no more are requested; a success between them counts."""
+    sent = []
+
+    def send_all(requests: Sequence[tuple[None, Any]]) -> list[Any]:
+        names = [resource.resource_name for resource in requests[0][1].resources]
+        sent.append(names[0])
+        described = [SimpleNamespace(resource_name=name, configs=[SimpleNamespace(value="compact")]) for name in names]
+        return [SimpleNamespace(results=described) if len(sent) == 3 else KafkaProtocolError("no response")]
+
+    connection: Any = SimpleNamespace(newest=lambda _: 4, send_all=send_all)
+    topics = [f"t{number:05}" for number in range(10_000)]
+    found = kafka_connection.cleanup_policies(connection, topics)
+    assert found == dict.fromkeys(topics[2_000:3_000], "compact")
+    assert sent == topics[:6_000:1_000]
 
 
 @cases(

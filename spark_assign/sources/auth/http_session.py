@@ -11,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3 import Retry
-from urllib3.exceptions import InvalidHeader
+from urllib3.exceptions import InvalidHeader, LocationValueError
 
 from spark_assign.sources.auth.secret import Secret
 
@@ -131,12 +131,18 @@ def body(response: requests.Response, max_bytes: int | None = None) -> bytes:
 
 
 def cause(error: BaseException) -> BaseException:
-    """Returns the root cause of an error of requests: the error of the socket or of TLS."""
+    """Returns the root cause of an error of requests: the error of the socket or of TLS.
+
+    The error of a URL that can't be parsed doesn't repeat it. It is that of a proxy, because all others were checked.
+    """
     while True:
         reason = getattr(error, "reason", None)
         deeper = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
         if deeper is None and error.args and isinstance(error.args[0], BaseException):
             deeper = error.args[0]
         if deeper is None:
-            return error
+            break
         error = deeper
+    if isinstance(error, LocationValueError):
+        return ValueError("the URL of the proxy can't be parsed; its password needs %2F for / and %40 for @")
+    return error

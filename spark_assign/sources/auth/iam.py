@@ -16,7 +16,7 @@ from typing import Any
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 
-from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.tables.errors import ConfigError, SourceError, needs_extra
 
 _NEEDS = "AWS_MSK_IAM needs aws-msk-iam-sasl-signer-python"
@@ -72,7 +72,8 @@ class Iam:
         except exceptions.ProfileNotFound as error:
             raise ConfigError(f"sasl.jaas.config, awsProfileName: {error}") from None
         except (exceptions.BotoCoreError, exceptions.ClientError) as error:
-            raise SourceError(f"AWS_MSK_IAM: no credentials ({error}). Check the role, and its trust.") from None
+            text = hidden(str(error), ())  # of AWS, or of a proxy
+            raise SourceError(f"AWS_MSK_IAM: no credentials ({text}). Check the role, and its trust.") from None
 
     def region(self, host: str = "") -> str:
         """Returns the region of the broker's host name, as aws-msk-iam-auth does; else AWS_REGION,

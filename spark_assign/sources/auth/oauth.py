@@ -61,7 +61,7 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
     """
     url = properties.get(URL, "").strip()
     parts = split_url(url)
-    if parts.scheme not in ("http", "https", "file"):
+    if parts.scheme not in ("http", "https", "file") or not (parts.hostname or parts.scheme == "file"):
         raise ConfigError(f"{URL}: expected the URL of a token endpoint (https://…), or file:///… with a token in it")
     if "@" in parts.netloc:
         raise ConfigError(f"{URL}: a password does not belong into the URL; give {_CREDENTIALS}.id and .secret")
@@ -143,6 +143,7 @@ class Tokens:
         """Requests a token with client credentials (RFC 6749, section 4.4). Returns it and its lifetime in seconds."""
         with needs_extra("OAUTHBEARER needs requests", "kafka"):
             import requests
+            from urllib3.exceptions import HTTPError
 
             from spark_assign.sources.auth import http_session
         endpoint, context = self._endpoint, self._context
@@ -168,7 +169,7 @@ class Tokens:
             response, content = within(http_session.MAX_RESPONSE_S, respond)
         except http_session.TooLargeError:
             raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             error_text = hidden(str(http_session.cause(error)) or type(error).__name__, _secrets(endpoint))
             error_text = shortened(error_text, _MAX_ERROR)
             raise SourceError(

@@ -34,15 +34,36 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([\"'/\\]))")
 """A character as JSON and Python escape it."""
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]+")
 """Base64, also of URLs, or hexadecimal digits."""
+_SCHEME = re.compile(r"\A(?:[\w+.-]*:)?//")
+
+
+def secrets_of_proxy(url: str) -> set[Secret]:
+    """Returns the user and the password in the URL of a proxy, also as the header Proxy-Authorization has them.
+
+    The URL can lack its scheme, and its password can have characters that should be escaped. A short user with a
+    password isn't a secret: it would be hidden in many other words.
+    """
+    login = _SCHEME.sub("", url.rpartition("@")[0])
+    user, _, password = login.partition(":")
+    texts = [password, unquote(password)]
+    if len(user) >= _MIN_ENCODED or not password:
+        texts += [user, unquote(user)]
+    if login:
+        header = f"{unquote(user)}:{unquote(password)}"
+        texts += [base64.b64encode(header.encode(code, "replace")).decode() for code in ("latin-1", "utf-8")]
+    return {Secret(text) for text in texts if text}
 
 
 def hidden(text: str, secrets: Iterable[object]) -> str:
-    """Returns the text with every Secret in `secrets` replaced by [hidden]; the longest first.
+    """Returns the text with every Secret in `secrets` replaced by [hidden]; the longest first. What the proxies of the
+    environment need to log in is hidden, too, and half of a surrogate pair, which no file can have, becomes `?`.
 
     A secret that is escaped for HTML, URLs, or JSON is found, too; the text is then returned without its escapes. Of
     base64 and of hexadecimal digits that contain a secret, everything is replaced. Of a text with more than `MAX_TEXT`
     characters, the start is returned, without what can be a part of a secret at its end.
     """
+    proxies = [value for name, value in os.environ.items() if name.lower().endswith("_proxy") and "@" in value]
+    secrets = [*secrets, *(secret for proxy in proxies for secret in secrets_of_proxy(proxy))]
     plain = sorted({str.__str__(value) for value in secrets if isinstance(value, Secret)} - {""}, key=len, reverse=True)
     forms = [_forms(secret) for secret in plain if len(secret) >= _MIN_ENCODED]
     names = sorted((name for names, _ in forms for name in names), key=len, reverse=True)
@@ -61,6 +82,7 @@ def hidden(text: str, secrets: Iterable[object]) -> str:
             result = view = cleaned
     for secret in plain[len(forms) :]:
         result = result.replace(secret, "[hidden]")
+    result = result.encode(errors="replace").decode()
     return result if len(text) <= MAX_TEXT or not plain else result[: -_MAX_FORM * len(plain[0])]
 
 

@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from spark_assign.sources.auth import oauth as client_oauth
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login
-from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.auth.secret import Secret, secrets_of_proxy
 from spark_assign.sources.auth.tls import Tls
 from spark_assign.stores.locations import read_file, split_url
 from spark_assign.tables.errors import ConfigError
@@ -99,8 +98,8 @@ class HttpSettings:
         """Returns all values that must not appear in messages."""
         password = str.__str__(self.credentials).partition(":")[2] if self.credentials is not None else ""
         client_secret = self.tokens.client_secret if self.tokens is not None else None
-        proxy = urlsplit(str.__str__(self.proxy)).password if self.proxy is not None else None
-        return tuple(Secret(value) for value in (password, self.token, client_secret, proxy) if value)
+        values = (password, self.token, client_secret, *secrets_of_proxy(str.__str__(self.proxy or "")))
+        return tuple(Secret(value) for value in values if value)
 
 
 def configured(settings: HttpSettings, file: str | None) -> HttpSettings:

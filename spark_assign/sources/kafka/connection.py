@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -42,6 +43,10 @@ LANES = 4
 MAX_UNANSWERED = 3
 """Times in a row that a broker doesn't answer requests of a kind before it gets no more of them. In each, a cluster is
 waited for as long as request.timeout.ms, whatever its number of groups; Fetch has a limit of its own."""
+
+MIN_LIMIT_S, LIMIT_TIMEOUTS = 600.0, 60
+"""Time that all requests of a kind to a broker may take together: this many seconds, or this many times
+request.timeout.ms if that is more. A broker that answers each request late would otherwise take days."""
 
 MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 10_000
 """Maximum size of a response, and of what all brokers together send while requests are answered (50 million committed
@@ -161,7 +166,19 @@ _NO_ANSWER = (
 
 
 class SilentBrokerError(Exception):
-    """Raised for a request that isn't sent, because the broker has answered none of its kind."""
+    """Raised for a request that isn't sent, because the broker has answered none of its kind, or too slowly."""
+
+
+@dataclass
+class _Waited:
+    """How long and how often a broker was waited for, in requests of a kind."""
+
+    unanswered: int = 0
+    """Times in a row without an answer, the last at `unanswered_s`."""
+    unanswered_s: float = 0.0
+    total_s: float = 0.0
+    """Time in which at least one request was sent and not finished, until `finished_s`."""
+    finished_s: float = 0.0
 
 
 class ClusterConnection:
@@ -171,10 +188,12 @@ class ClusterConnection:
     every message.
     """
 
+    _limit_s = MIN_LIMIT_S
+
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
         check_servers(bootstrap_servers)
         self._bootstrap_servers = bootstrap_servers
-        self._unanswered: dict[tuple[int | None, type], tuple[int, float]] = {}
+        self._waited: dict[tuple[int | None, type], _Waited] = defaultdict(_Waited)
         self._secrets = [*settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
@@ -198,6 +217,7 @@ class ClusterConnection:
                 logger.removeFilter(self._quiet)
             text = f"Kafka at {bootstrap_servers:.1000}: expected HOST:PORT,… ({error})"
             raise ConfigError(f"{text}. Correct --bootstrap-server.") from None
+        self._limit_s = max(MIN_LIMIT_S, LIMIT_TIMEOUTS * self._manager.config["request_timeout_ms"] / 1000)
         self._net.start()
         self._hush(known)
         try:
@@ -301,8 +321,8 @@ class ClusterConnection:
         """Sends (broker, request) pairs, `LANES` at a time per broker. Returns the responses in the same order.
 
         A failed request has its exception instead of a response. `answered` is called with the position of each
-        finished request. If a broker hasn't answered requests of a kind `MAX_UNANSWERED` times in a row, it gets no
-        more of them.
+        finished request. If a broker hasn't answered requests of a kind `MAX_UNANSWERED` times in a row, or those of a
+        kind have taken too long together, it gets no more of them.
         """
         responses: list[Any] = [None] * len(requests)
         lanes: dict[tuple[int | None, int], list[int]] = defaultdict(list)
@@ -314,20 +334,28 @@ class ClusterConnection:
         async def lane(positions: list[int]) -> None:
             for position in positions:
                 broker, request = requests[position]
-                kind = broker, type(request)
-                times, sent_s = self._unanswered.get(kind, (0, 0.0))[0], time.monotonic()
+                waited, sent_s = self._waited[broker, type(request)], time.monotonic()
+                times = waited.unanswered
                 try:
                     if times >= MAX_UNANSWERED and not isinstance(request, FetchRequest):
                         raise SilentBrokerError(f"broker {broker} has not answered {times} requests like this in a row")
+                    if waited.total_s > self._limit_s and not isinstance(request, FetchRequest):
+                        raise SilentBrokerError(
+                            f"broker {broker} took more than {self._limit_s:,g} s for requests like this; raise "
+                            f"request.timeout.ms to wait {LIMIT_TIMEOUTS} times as long"
+                        )
                     responses[position] = await self._send(broker, request)
-                    self._unanswered.pop(kind, None)
+                    waited.unanswered, waited.unanswered_s = 0, 0.0
                     if name := null_field(responses[position]):
                         raise WireError(f"malformed response of the broker: {name} is null")
                 except Exception as error:
                     responses[position] = error
-                    times, last_s = self._unanswered.get(kind, (0, 0.0))
-                    if isinstance(error, _NO_ANSWER) and sent_s >= last_s:  # requests of other lanes count once
-                        self._unanswered[kind] = times + 1, time.monotonic()
+                    # Requests of other lanes count once.
+                    if isinstance(error, _NO_ANSWER) and sent_s >= waited.unanswered_s:
+                        waited.unanswered, waited.unanswered_s = waited.unanswered + 1, time.monotonic()
+                now_s = time.monotonic()
+                waited.total_s += now_s - max(sent_s, waited.finished_s)
+                waited.finished_s = now_s
                 answered(position)
 
         async def all_lanes() -> None:
@@ -504,15 +532,21 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
 
 
 def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:
-    """Returns `cleanup.policy` of each topic whose settings the user may read (DESCRIBE_CONFIGS on the topic)."""
+    """Returns `cleanup.policy` of each topic whose settings the user may read (DESCRIBE_CONFIGS on the topic), without
+    those after `MAX_UNANSWERED` failed requests in a row.
+    """
     if connection.newest(DescribeConfigsRequest) < 0:
         return {}
     found: dict[str, str] = {}
+    failures = 0
     for names in batches(sorted(topics), _TOPICS_PER_REQUEST):
         keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": ["cleanup.policy"]}
         resources = [DescribeConfigsRequest.DescribeConfigsResource(resource_name=name, **keys) for name in names]
         (response,) = connection.send_all([(None, DescribeConfigsRequest(resources=resources))])
-        described = [] if isinstance(response, Exception) else response.results
+        failures = failures + 1 if isinstance(response, Exception) else 0
+        if failures == MAX_UNANSWERED:
+            break
+        described = response.results if not failures else []
         found |= {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
     return found
 
