@@ -32,6 +32,7 @@ from spark_assign.spark.engine import (
 from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
+    SUFFIX,
     SUMMARY,
     FileFaults,
     file_system,
@@ -49,7 +50,6 @@ from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABL
 from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
-_SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
 _NOT_FOUND = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta table|NoSuchTable", re.IGNORECASE)
 
 
@@ -278,6 +278,7 @@ def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[
 def _single(spark: SparkSession, table: str, source: str, format: str | None) -> TableSource:
     """Returns the source of a table that the caller named. Raises SourceError if it doesn't exist."""
     if not is_path(source):
+        require_spark(spark, f"{source}, a name in a catalog (a file or folder would be ./{source}),")
         if not _table_exists(spark, source):
             raise SourceError(f"{table}: the catalog has no table {source}. Is it a path? Then write ./{source}")
         return TableSource((source,))
@@ -287,7 +288,7 @@ def _single(spark: SparkSession, table: str, source: str, format: str | None) ->
 
 def _kind(name: str) -> str | None:
     """Returns the format of a file by its name, or None."""
-    match = _SUFFIX.search(name)
+    match = SUFFIX.search(name)
     return None if match is None else {"jsonl": "json", "ndjson": "json"}.get(match[1], match[1])
 
 
