@@ -42,9 +42,8 @@ def is_path(location: str) -> bool:
     """Checks whether a location is a folder or file: it has a slash or a scheme, or is an existing folder, or an
     existing file with a suffix of a table (`SUFFIX`). Else it is a catalog prefix.
     """
-    if "/" in location or location in (".", "..") or _SCHEME.match(location):
-        return True
-    return os.path.isdir(location) or (bool(SUFFIX.search(location)) and os.path.isfile(location))
+    is_place = "/" in location or location in (".", "..") or bool(_SCHEME.match(location)) or os.path.isdir(location)
+    return is_place or (bool(SUFFIX.search(location)) and os.path.isfile(location))
 
 
 def local_path(location: str) -> str | None:
