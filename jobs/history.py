@@ -48,7 +48,7 @@ from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.report.formatting import visible
 from spark_assign.report.history import application_texts, format_histories, summarize_history, summarize_replay
-from spark_assign.report.listed_groups import no_match_text, read_rejected_lines
+from spark_assign.report.listed_groups import details_text, read_rejected_lines
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
@@ -241,7 +241,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
         text = format_histories(tables, options.details, options.top)
-        parts.append(text or no_match_text(options.details, tables["groups"]))
+        parts.append(details_text(text, options.details, tables["groups"], options.top))
     if options.replay:
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)

@@ -40,7 +40,7 @@ from spark_assign.migration.migrate import find_library
 from spark_assign.migration.upgrade import check_upgrade
 from spark_assign.report import migration as text
 from spark_assign.report.formatting import Rows
-from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
+from spark_assign.report.listed_groups import details_text, first_groups_with_steps
 from spark_assign.report.views import View
 from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.stores.result import LazyResult
@@ -141,7 +141,8 @@ def _print(
         result.show(options.top)
     else:
         groups, rows = first_groups_with_steps(result.tables, (name, "steps"), options.details, order, options.top)
-        print(format_steps(groups, rows) if groups else no_match_text(options.details, result.tables[name]), flush=True)
+        text = format_steps(groups, rows) if groups else ""
+        print(details_text(text, options.details, result.tables[name], options.top), flush=True)
     return int(options.fail_on == "rejected" and not result.rejected.isEmpty())
 
 

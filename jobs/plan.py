@@ -65,8 +65,8 @@ OUTPUT = "output/plan"
 """Default location of a plan, relative to the working folder."""
 EXPLAIN = """Print why a partition of a consumer group goes to its planned owner, instead of writing the plan. GROUP is
 the ID of the group, or CLUSTER/GROUP."""
-DETAILS = """Print the members of groups, or the workers of Connect clusters, with a matching ID, or CLUSTER/GROUP: what
-they get, gain, and lose, instead of writing the plan."""
+DETAILS = """Print the members of the first --top groups, or the workers of Connect clusters, with a matching ID, or
+CLUSTER/GROUP: what they get, gain, and lose, instead of writing the plan."""
 
 log = logging.getLogger("spark_assign.plan")
 
@@ -278,7 +278,7 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.groups.planning import plan
     from spark_assign.report.group_members import format_group_members, read_group_members
-    from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
+    from spark_assign.report.listed_groups import any_of, collected, matches_any, text_of_others, worst_first
     from spark_assign.spark.shell_patterns import any_true
 
     if clusters is not None:
@@ -302,13 +302,13 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
         planned = without_other_kinds(plan(fleet, _choice(options)), [each.prefix for each in others])
         with planned.computed_once(*tables) as once:
             metrics = collected(worst_first(once.metrics).limit(options.top))
-            rejected = "\n".join(read_rejected_lines(once.rejected)).lstrip()
+            others_text = text_of_others(once.rejected, once.metrics, options.top)
             if metrics:
                 only = any_of(metrics)
                 known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
                 found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
                 texts += [format_group_members(metrics, found), "\n".join(planned.unknown)]
-            texts.append(rejected)
+            texts.append(others_text)
     texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
     print("\n\n".join(filter(None, texts)))
     return 0
@@ -317,16 +317,16 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
 def _details_of_kind(planned: LazyResult, fleet: Fleet | None, clusters: ConnectFleet | None, top: int) -> str:
     """Returns who gets what of a plan of share groups, Streams groups, or Connect clusters."""
     from spark_assign.report.group_members import format_group_members, read_other_members
-    from spark_assign.report.listed_groups import collected, read_rejected_lines
+    from spark_assign.report.listed_groups import collected, text_of_others
 
     with planned.computed_once() as once:
         tables = dict(once.tables)
         key = tables["rejected"].columns[:-2]
         first = tables["metrics"].orderBy(*key).limit(top)
         metrics = [{"cluster": row[key[0]], "group_id": row[key[-1]], **row} for row in collected(first)]
-        rejected = "\n".join(read_rejected_lines(tables["rejected"], key=key, name=f"{once.prefix}rejected")).lstrip()
+        others = text_of_others(tables["rejected"], tables["metrics"], top, key, f"{once.prefix}rejected")
         if not metrics:
-            return rejected
+            return others
         members = None if fleet is None else fleet.members
         if clusters is not None and once.prefix == CONNECT:
             columns, members = tables["assigned"].columns, clusters.workers
@@ -336,7 +336,7 @@ def _details_of_kind(planned: LazyResult, fleet: Fleet | None, clusters: Connect
         tables = {name: table.join(named, key, "left_semi") for name, table in tables.items()}
         members = None if members is None else members.join(named, key, "left_semi")
         found = read_other_members(once.prefix, tables, members)
-    return "\n\n".join(filter(None, (format_group_members(metrics, found, once.prefix), rejected)))
+    return "\n\n".join(filter(None, (format_group_members(metrics, found, once.prefix), others)))
 
 
 def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:

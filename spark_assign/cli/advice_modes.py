@@ -26,8 +26,8 @@ from spark_assign.cli.options import Decorator, capacity_option, given_parameter
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
-from spark_assign.report.formatting import note_lines
-from spark_assign.report.listed_groups import any_of, first_groups_with_steps, no_match_text, rows_of_first_groups
+from spark_assign.report.formatting import group_key, note_lines
+from spark_assign.report.listed_groups import collected, details_text, only, rows_of_first_groups
 from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscaler, format_curves, reason_comment
 from spark_assign.report.unused import format_unused
 from spark_assign.report.views import MOST_ROWS
@@ -35,6 +35,7 @@ from spark_assign.report.zones import format_zone_options
 from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
 from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
@@ -52,7 +53,7 @@ class Mode:
     """What `advise` computes, or a command below it, such as `advise size`.
 
     Attributes:
-        format_details: returns the text that `--details` prints; empty if no group matches.
+        format_details: returns the text that `--details` prints.
         params: parameters of `compute`; their fields are options.
         compute: returns the result for a fleet, settings of simulated groups, and parameters. Its name is that of the
             command, and its docstring the help text.
@@ -87,8 +88,7 @@ class Mode:
         owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
         tables = tables_with_owners(result.tables, owners, options.owner)
         if options.details:
-            details = self.format_details(options, tables)
-            print(details or no_match_text(options.details, next(iter(tables.values()))), flush=True)
+            print(self.format_details(options, tables), flush=True)
         else:
             result.with_tables(tables).show(options.top)
         if "replica_moves" in tables and options.output and is_path(options.output):
@@ -127,36 +127,43 @@ def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapp
 
 
 def _format_advice(options: Options, tables: Tables) -> str:
-    rows, declined = (
-        rows_of_first_groups(name, tables[name], options.details, options.top) for name in ("advice", "not_recommended")
-    )
+    names = ("advice", "not_recommended")
+    groups = union([tables[name].select(*GROUP_KEY) for name in names])
+    rows, declined = (rows_of_first_groups(name, tables[name], options.details, options.top, groups) for name in names)
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
-    return "\n".join([*lines, *note_lines([*by_rank, *declined])]).lstrip("\n")
+    details = "\n".join([*lines, *note_lines([*by_rank, *declined])]).lstrip("\n")
+    return details_text(details, options.details, groups, options.top)
 
 
 def _format_sizes(options: Options, tables: Tables) -> str:
     """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
-    order, by = (*GROUP_KEY, "assignor"), ("assignor", "members")
-    sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, order, options.top, by)
-    if sizes and not options.keda:
-        topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(any_of(sizes)), MOST_ROWS)
-        return format_curves(sizes, curves, topics)
-    return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
+    sizes = rows_of_first_groups("sizes", tables["sizes"], options.details, options.top)
+    sizes.sort(key=lambda row: (*group_key(row), row["assignor"]))
+    curves = collected(only(tables["curves"], sizes).orderBy(*GROUP_KEY, "assignor", "members"), "curves")
+    if options.keda:
+        details = "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
+    else:
+        topics = PARTITIONS_OF_GROUP.first(only(tables["topic_sizes"], sizes), MOST_ROWS)
+        details = format_curves(sizes, curves, topics)
+    return details_text(details, options.details, tables["sizes"], options.top, "# " if options.keda else "")
 
 
 def _format_membership(options: Options, tables: Tables) -> str:
     advice = tables["membership_advice"]
-    return text.format_membership(*text.groups_with_options(advice, tables["options"], options.details, options.top))
+    details = text.format_membership(*text.groups_with_options(advice, tables["options"], options.details, options.top))
+    return details_text(details, options.details, advice, options.top)
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
-    return format_zone_options(rows_of_first_groups("zones", tables["zones"], options.details, options.top))
+    details = format_zone_options(rows_of_first_groups("zones", tables["zones"], options.details, options.top))
+    return details_text(details, options.details, tables["zones"], options.top)
 
 
 def _format_unused(options: Options, tables: Tables) -> str:
     named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
-    return format_unused(rows_of_first_groups("unused", named, options.details, options.top))
+    details = format_unused(rows_of_first_groups("unused", named, options.details, options.top))
+    return details_text(details, options.details, named, options.top)
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:

@@ -552,7 +552,7 @@ def patterns(flag: str, help: str) -> Decorator:
 
 def details(what: str) -> Decorator:
     """Returns `--details`, which prints `what` of the matching groups instead of the summary."""
-    return patterns("--details", f"Print {what} of groups with a matching ID, instead of the summary.")
+    return patterns("--details", f"Print {what} of the first --top groups with a matching ID, instead of the summary.")
 
 
 def exit_codes(found: str = "groups were rejected", condition: str = "rejected") -> str:

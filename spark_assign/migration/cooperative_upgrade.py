@@ -25,11 +25,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.comparison.what_if import with_leader_client
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,
+    STREAMS,
     Client,
     count_clients,
     detect_library,
@@ -47,6 +49,8 @@ from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
 Assignors = tuple[str, ...]
+_NOT_CHOSEN = (STREAMS, *SERVER_ASSIGNORS)
+"""Assignors that the members of a group don't choose."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def plan_cooperative_upgrade(
     Returns:
         one row per restart; see `tables.simulation.UPGRADE`. A restart is rejected, with the reason, if it would leave
         the group without a common assignor, or if the member's library wouldn't start. Later restarts aren't simulated.
+        Without an order, there is no row of a member whose list of assignors stays, and no row if the members don't
+        choose the assignor (the broker does, or it is of Kafka Streams).
 
     Raises:
         FleetError: the fleet has no such group.
@@ -94,6 +100,9 @@ def plan_cooperative_upgrade(
     if len(libraries) == 1 and (library := libraries.pop()) in LIBRARIES:
         group_fleet = with_leader_client(group_fleet, library)
     key = {"cluster": cluster, "group_id": group_id}
+    if order is None:
+        is_chosen = not any(name in _NOT_CHOSEN for config in configs.values() for name in config.assignors)
+        order = list(_two_bounces(configs)) if is_chosen else []
     rows = [key | step for step in _plan_steps(configs, order)]
     interval_ms = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
     events = [
@@ -126,9 +135,12 @@ def supported_clients(fleet: FleetTables, cluster: str, group_id: str, settings:
     Reads the members of the group. For the arguments, see `plan_cooperative_upgrade`.
     """
     configs = _read_configs(_select_group(fleet, cluster, group_id), settings or Settings())
-    current = next((config.assignors[0] for config in configs.values()), None)
+    names = [config.assignors[0] for config in configs.values()]
+    current = min(names, key=lambda name: name == COOPERATIVE, default=None)  # the last one to become cooperative
     clients = count_clients(config.client for config in configs.values())
     switch = plan_switch(current, COOPERATIVE, clients)
+    if current in (COOPERATIVE, *_NOT_CHOSEN):
+        return switch.text
     return f"Rolling steps hold for {MIXING} clients only. {format_known_clients(clients)} {switch.text}"
 
 
@@ -154,26 +166,33 @@ def _read_configs(group_fleet: FleetTables, settings: Settings) -> dict[str, _Me
 
 
 def _two_bounces(configs: dict[str, _MemberConfig]) -> Iterator[tuple[str, Assignors]]:
+    """Yields the restarts that change the assignors of a member."""
     for member_id, config in configs.items():
-        yield member_id, (COOPERATIVE, *(name for name in config.assignors if name != COOPERATIVE))
-    for member_id in configs:
-        yield member_id, (COOPERATIVE,)
+        both = (COOPERATIVE, *(name for name in config.assignors if name != COOPERATIVE))
+        if both != config.assignors:
+            yield member_id, both
+    for member_id, config in configs.items():
+        if config.assignors != (COOPERATIVE,):
+            yield member_id, (COOPERATIVE,)
 
 
 def _plan_steps(
-    configs: dict[str, _MemberConfig], order: Sequence[tuple[str, Sequence[str]]] | None
+    configs: dict[str, _MemberConfig], order: Sequence[tuple[str, Sequence[str]]]
 ) -> Iterator[dict[str, Any]]:
     """Yields one row per restart, with the reason if it is rejected."""
     current = {member_id: config.assignors for member_id, config in configs.items()}
     num_restarts = dict.fromkeys(configs, 0)
     is_rejected = False
-    for ordinal, (member_id, names) in enumerate(_two_bounces(configs) if order is None else order, 1):
+    for ordinal, (member_id, names) in enumerate(order, 1):
         assignors = tuple(names)
         if member_id not in configs:
             members = ", ".join(sorted(configs)[:5])
-            raise ConfigError(f"Step {ordinal} of order: the group has no member {member_id!r}. It has {members}, …")
+            raise ConfigError(f"Restart {ordinal}: the group has no member {member_id!r}. It has {members}, …")
         if not assignors or not set(assignors) <= ASSIGNORS.keys():
-            raise ConfigError(f"Step {ordinal} of order: unknown assignors {assignors}. Use {', '.join(ASSIGNORS)}.")
+            raise ConfigError(
+                f"Restart {ordinal}, of {member_id}: unknown assignors ({', '.join(assignors)}), so it can't be "
+                f"simulated. Known are {', '.join(ASSIGNORS)}."
+            )
         num_restarts[member_id] += 1
         library = configs[member_id].client.library
         rejection: str | None = "not reached, because an earlier restart is rejected"

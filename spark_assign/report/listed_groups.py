@@ -147,6 +147,8 @@ def any_of(groups: Rows) -> Column:
 
 def only(table: DataFrame, groups: Rows) -> DataFrame:
     """Returns the rows of these groups (up to thousands)."""
+    if not groups:  # PySpark infers no schema from a table of Arrow without rows
+        return table.limit(0)
     keys = pa.table({name: pa.array([row[name] for row in groups], pa.string()) for name in GROUP_KEY})
     return table.join(F.broadcast(table.sparkSession.createDataFrame(keys)), GROUP_KEY, "left_semi")
 
@@ -220,7 +222,9 @@ def first_groups_with_steps(
     return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), names[1])  # at most 120 rows of each
 
 
-def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
+def rows_of_first_groups(
+    name: str, rows: DataFrame, patterns: Sequence[str], limit: int, groups: DataFrame | None = None
+) -> list[Row]:
     """Returns all rows of the first groups whose id matches a shell pattern, a screenful per group.
 
     Args:
@@ -228,9 +232,10 @@ def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], li
         rows: Rows of many groups.
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
+        groups: The groups of which the first are chosen; None: those of the rows.
     """
     matching = rows.where(matches_any(patterns))
-    selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
+    selected = _matching_groups(rows if groups is None else groups, patterns).orderBy(*GROUP_KEY).limit(limit)
     found = collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
     return sorted(found, key=formatting.group_key)
 
@@ -258,10 +263,49 @@ def read_rejected_lines(
     return rejected_lines(first, num_rejected, name=name_of)
 
 
-def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:
-    """Returns the message for patterns that match no group of a table, with similar names."""
+def text_of_others(
+    rejected: DataFrame, groups: DataFrame, limit: int, key: Sequence[str] = GROUP_KEY, name: str = "rejected"
+) -> str:
+    """Returns `read_rejected_lines` and `more_groups_lines` as one text."""
+    lines = [*read_rejected_lines(rejected, key=key, name=name), *more_groups_lines(groups, limit)]
+    return "\n".join(lines).lstrip("\n")
+
+
+def more_groups_lines(groups: DataFrame, limit: int, start: str = "") -> list[str]:
+    """Returns an empty line, and one that says how many groups `--top` leaves out; an empty list if none.
+
+    Args:
+        groups: One row per group.
+        limit: Number of groups that are printed.
+        start: Start of the line, such as `# ` in a file of YAML.
+    """
+    more = groups.count() - limit
+    return (
+        ["", f"{start}… and {more:,} more that {'match' if more > 1 else 'matches'} (raise --top)"] if more > 0 else []
+    )
+
+
+def details_text(text: str | None, patterns: Sequence[str], groups: DataFrame, limit: int, start: str = "") -> str:
+    """Returns what `--details` prints: the first groups that match, and how many others do; or that no group matches,
+    with similar names.
+
+    Args:
+        text: Details of the first groups.
+        patterns: Shell patterns over group_id.
+        groups: Table with all groups, of one or more rows each.
+        limit: Maximum number of groups that the text has.
+        start: Start of both messages (`more_groups_lines`).
+    """
+    more = "\n".join(more_groups_lines(_matching_groups(groups, patterns), limit, start))
+    if text or more:
+        return f"{text or ''}\n{more}".strip("\n")
     similar = "".join(similar_name(groups, "group_id", pattern) for pattern in patterns)
-    return f"No group matches {', '.join(patterns)}.{similar} The summary lists the rejected groups."
+    return f"{start}No group matches {', '.join(patterns)}.{similar} The summary lists the rejected groups."
+
+
+def _matching_groups(rows: DataFrame, patterns: Sequence[str]) -> DataFrame:
+    """Returns the keys of the groups whose id matches a shell pattern, each once. Advice can be of no group."""
+    return rows.where(matches_any(patterns) & F.col("group_id").isNotNull()).select(*GROUP_KEY).distinct()
 
 
 def similar_name(table: DataFrame, column: str, name: str) -> str:

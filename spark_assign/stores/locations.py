@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
 _DENIED = re.compile("denied|forbidden|permission|unauthorized", re.IGNORECASE)
 ANSWER_SECONDS = 30.0
 """Maximum time until a file system of another machine answers the first call of `file_system`."""
@@ -38,10 +39,11 @@ MAX_DEPTH = 16
 
 
 def is_path(location: str) -> bool:
-    """Checks whether a location is a folder or file: it has a slash or a scheme, or is an existing folder. Else it
-    is a catalog prefix.
+    """Checks whether a location is a folder or file: it has a slash or a scheme, or is an existing folder, or an
+    existing file with a suffix of a table (`SUFFIX`). Else it is a catalog prefix.
     """
-    return "/" in location or location in (".", "..") or bool(_SCHEME.match(location)) or os.path.isdir(location)
+    is_place = "/" in location or location in (".", "..") or bool(_SCHEME.match(location)) or os.path.isdir(location)
+    return is_place or (bool(SUFFIX.search(location)) and os.path.isfile(location))
 
 
 def local_path(location: str) -> str | None:

@@ -105,6 +105,43 @@ def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: 
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    ("assignor", "strategy", "start", "restarts"),
+    [
+        ("cooperative-sticky", None, "The group runs with cooperative-sticky already: nothing is to be done", []),
+        (
+            "cooperative-sticky",
+            ["cooperative-sticky", "range"],
+            "The group runs with cooperative-sticky already",
+            ["a"],
+        ),
+        ("uniform", None, "The broker assigns (KIP-848)", []),
+        ("stream", None, "Kafka Streams brings its own assignor", []),
+    ],
+)
+def test_a_group_without_two_bounces(
+    assignor: str,
+    strategy: list[str] | None,
+    start: str,
+    restarts: list[str],
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nobody restarts whose list of assignors stays, or who doesn't choose the assignor."""
+    words = ["to-cooperative", "c/g", "--fleet", str(two_members(tmp_path / "fleet", assignor, 4))]
+    if strategy:
+        settings = tmp_path / "settings_members.json"
+        row = {"cluster": "c", "group_id": "g", "member_id": "a", "partition_assignment_strategy": strategy}
+        settings.write_text(json.dumps(row))
+        words += ["--table", f"settings_members={settings}"]
+    assert job.main(words) == 0
+    text, *rows = capsys.readouterr().out.splitlines()
+    assert text.startswith(start)
+    assert [row.split()[2] for row in rows[1:]] == restarts
+
+
+@pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; groups are ranked; exit codes."""
     place = two_members(tmp_path / "fleet", "range", 4)

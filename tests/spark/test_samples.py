@@ -11,9 +11,42 @@ import jsonschema
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_assign.report.listed_groups import details_text
 from tests.unit.test_printed import KEYS, SCHEMA
 
 pytestmark = [pytest.mark.spark]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("advise", "… and 16 more that match (raise --top)"),
+        ("advise size --assignors range,sticky --keda --capacity *=300", "# … and 16 more that match (raise --top)"),
+        ("advise membership", "… and 16 more that match (raise --top)"),
+        ("advise zones", "… and 18 more that match (raise --top)"),
+        ("advise unused", "… and 17 more that match (raise --top)"),
+        ("migrate", "… and 18 more that match (raise --top)"),
+        ("plan", "… and 18 more that match (raise --top)"),
+    ],
+)
+def test_no_group_is_left_out_without_a_word(
+    words: str, line: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--details` says how many groups match beyond `--top`."""
+    job, *more = words.split()
+    assert import_module(f"jobs.{job}").main([*more, "--sample", "--details", "*", "--top", "1"]) == 0
+    assert line in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.once
+def test_the_text_of_details(spark: SparkSession) -> None:
+    """A group counts once. `--top 0` isn't taken for no match."""
+    groups = spark.createDataFrame([("c", "a"), ("c", "a"), ("c", "b"), ("c", None)], "cluster string, group_id string")
+    assert details_text("a: fine", ["*"], groups, 2) == "a: fine"
+    assert details_text("a: fine", ["[ab]"], groups, 1) == "a: fine\n\n… and 1 more that matches (raise --top)"
+    assert details_text("", ["[ab]"], groups, 0, "# ") == "# … and 2 more that match (raise --top)"
+    assert details_text(None, ["c"], groups, 2).startswith("No group matches c. Did you mean a?")
 
 
 @pytest.mark.parametrize(

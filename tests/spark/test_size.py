@@ -102,6 +102,9 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         *((number, False) for number in (1, 2, 3)),
         (4, True),
     ]
+    for more in ([], ["--keda"]):
+        assert job.main(["size", *words, "--details", "nobody", *more]) == 0
+        assert capsys.readouterr().out.startswith("# No group matches" if more else "No group matches nobody.")
     assert job.main(["size", *words, "--details", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
     assert job.main(["size", *words, "--keda"]) == 2

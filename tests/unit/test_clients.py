@@ -107,6 +107,13 @@ def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:
     assert plan_switch(now, to, clients).kind == kind
 
 
+def test_nothing_to_switch() -> None:
+    """A group that runs with the assignor already adds nothing behind it."""
+    switch = plan_switch(COOPERATIVE, COOPERATIVE, "Java 3")
+    assert switch.text.startswith(f"The group runs with {COOPERATIVE} already: nothing is to be done, unless members")
+    assert switch.assignors == ((COOPERATIVE,),)
+
+
 @pytest.mark.parametrize(
     ("clients", "end"),
     [

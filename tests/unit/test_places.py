@@ -30,6 +30,15 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not locations.is_path("main.kafka")
 
 
+def test_a_file_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no slash. Without the file, or with another suffix, the name is a catalog's."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("requests.json", "loads.csv.gz", "main.kafka"):
+        assert not locations.is_path(name)
+        Path(name).touch()
+    assert [locations.is_path(name) for name in ("requests.json", "loads.csv.gz", "main.kafka")] == [True, True, False]
+
+
 @cases(
     "text place run_id",
     ("./plans", "./plans", None),

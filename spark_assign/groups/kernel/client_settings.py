@@ -167,6 +167,13 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     stop, alone = f"Stop all members, then start them with {to} alone", ((to,),)
     if now is None:
         return AssignorSwitch(STOP_ALL, f"{stop}: what the group runs with is not known.", alone)
+    if now == to:
+        return AssignorSwitch(
+            ROLLING,
+            f"The group runs with {to} already: nothing is to be done, unless members list other assignors, too "
+            f"(partition.assignment.strategy). Then one rolling restart with {to} alone is enough.",
+            alone,
+        )
     both = ((now, to), (to,))
     if (now == COOPERATIVE) == (to == COOPERATIVE):
         check = "" if is_all_known else f" First make sure that your client library has {to}."

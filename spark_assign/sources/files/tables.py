@@ -33,6 +33,7 @@ from spark_assign.stores import typed_text
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import (
     MAX_DISPLAYED,
+    SUFFIX,
     SUMMARY,
     FileFaults,
     file_system,
@@ -50,7 +51,6 @@ from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, RE
 from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
-_SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
 _AGAIN = f"Take the snapshot again, or correct {SUMMARY} if you removed rows"
 _CHANGED_BY_HAND = ("workers", "reported")
 """Tables of Connect clusters whose rows are removed to plan the loss of a worker."""
@@ -312,6 +312,7 @@ def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[
 def _single(spark: SparkSession, table: str, source: str, format: str | None) -> TableSource:
     """Returns the source of a table that the caller named. Raises SourceError if it doesn't exist."""
     if not is_path(source):
+        require_spark(spark, f"{source}, a name in a catalog (a file or folder would be ./{source}),")
         if not _table_exists(spark, source):
             raise SourceError(f"{table}: the catalog has no table {source}. Is it a path? Then write ./{source}")
         return TableSource((source,))
@@ -321,7 +322,7 @@ def _single(spark: SparkSession, table: str, source: str, format: str | None) ->
 
 def _kind(name: str) -> str | None:
     """Returns the format of a file by its name, or None."""
-    match = _SUFFIX.search(name)
+    match = SUFFIX.search(name)
     return None if match is None else {"jsonl": "json", "ndjson": "json"}.get(match[1], match[1])
 
 
