@@ -48,7 +48,7 @@ from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, co
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
-from spark_assign.tables.stored_plan import KINDS, TABLES_OF_OTHER_KINDS
+from spark_assign.tables.stored_plan import CONNECT, KINDS, TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -68,6 +68,8 @@ _PLAN_ROWS_TABLE = "plan_rows"
 it.
 """
 
+_ONLY_CONNECT = f'"tables": {{"{CONNECT}'
+"""Part of the manifest of a plan without assignments of groups, whose tables would be the first by name."""
 _REQUIRED_TABLES = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
@@ -330,7 +332,8 @@ def stored_run(
 
 
 def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
-    """Returns the finished run whose name precedes `run_id`, or None if it is the first.
+    """Returns the finished run whose name precedes `run_id`, or None if it is the first. Plans of only Connect clusters
+    don't count: they have no group to compare.
 
     Runs are ordered by name, not by time: for runs named by date (`20261121T050000Z`), it is the run of the previous
     date, even if an old date is planned again.
@@ -338,12 +341,14 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     target, safe_id = _target(spark, output, PLAN_TABLES), safe_run_id(run_id)
     rows = target.manifest_rows()
     if rows is not None:
-        return max((row["run_id"] for row in rows if row["run_id"] < safe_id), default=None)
+        earlier_rows = (row for row in rows if row["run_id"] < safe_id and _ONLY_CONNECT not in str(row["content"]))
+        return max((row["run_id"] for row in earlier_rows), default=None)
     with _readable(output):
         frame = target.manifest()
         if frame is None:
             return None
-        earlier = frame.where(F.col("run_id") < safe_id).agg(F.max("run_id").alias("run_id"))
+        earlier = frame.where((F.col("run_id") < safe_id) & ~F.col("content").contains(_ONLY_CONNECT))
+        earlier = earlier.agg(F.max("run_id").alias("run_id"))
         newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
     return newest_run_id
 
