@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import platform
 import re
 import secrets
@@ -43,9 +44,9 @@ from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.engine import check_scheme, is_embedded, refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores.local_tables import list_files
-from spark_assign.stores.locations import is_path
+from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, count_rows, has_no_null, local_folder
-from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
+from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
 from spark_assign.tables.stored_plan import CONNECT, KINDS, TABLES_OF_OTHER_KINDS
@@ -248,8 +249,11 @@ def write_run(
         if not isinstance(error, SparkAssignError):
             if _is_replaced(target, attempt):
                 raise replaced_error(output, run_id) from error
-            if refused := refused_option(options or {}, error):
+            if refused := refused_option(options or {}, error) or find_disk_failure(output, error):
                 raise refused from error
+            local = Path(local_path(output) or "/")
+            if isinstance(target, FolderTarget) and (file := next(filter(os.path.isfile, (local, *local.parents)), "")):
+                raise SourceError(f"{output} can't be written: {file} isn't a folder") from error
         raise
     target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
