@@ -224,13 +224,13 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
         thresholds = HistoryThresholds(**given_parameters(options, HistoryThresholds))
         source += _words(thresholds, "commit_gap_ms", "deploy_gap_ms")
         needs = ("snapshot", *map(_step_name, archives))
-        yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs)]
+        yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs, skipped=skipped)]
         past = ["--history", f"{store['histories']}@{options.run_id}"]
         past += _words(limits, "max_pause_ms", "max_rebalances_per_day")
     metrics = ["--openmetrics", f"{options.output}/{options.run_id}/metrics.prom"]
     drift = ["--drift", f"{store['drifts']}@{options.run_id}"]
     drift += _words(limits, "max_growth", *OF_STREAMS)
-    check = ["--plan", plan, *([] if skipped else drift), *past, *metrics, "--output", store["alerts"], *run_id]
+    check = ["--plan", plan, *([] if skipped else drift + past), *metrics, "--output", store["alerts"], *run_id]
     yield [Step("check", check, ("plan", "diff", "history"))]
     advise = [*(["--sample"] if options.sample else fleet), *rate, "--output", store["advice"], *run_id]
     yield [Step("advise", advise, ("snapshot",), skipped=skipped)]

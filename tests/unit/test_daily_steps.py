@@ -105,15 +105,15 @@ def test_a_plan_of_connect_clusters_only(steps: Steps, tmp_path: Path) -> None:
     """What reads groups is skipped, and the page says so; it runs after a Kafka cluster could be read."""
     steps.rows = {"metrics": 0, "rejected": 0, "connect_metrics": 1}
     outcomes: dict[str, StepOutcome] = {}
-    codes, called = steps.run(tmp_path, "--no-history", outcomes=outcomes)
+    codes, called = steps.run(tmp_path, "--records", "r", outcomes=outcomes)
     assert (set(codes.values()), called) == ({0}, ["snapshot", "plan", "check"])
-    assert "--drift" not in steps.words["check"]
+    assert not {"--drift", "--history"} & {*steps.words["check"]}
     why = "was skipped: only Connect clusters were planned."
-    assert without_result(outcomes) == [f"The step diff {why}", f"The step advise {why}"]
+    assert without_result(outcomes) == [f"The step {name} {why}" for name in ("diff", "history", "advise")]
     assert [name for name in outcomes if has_result(outcomes, name)] == called
     steps.rows["assignment_slices"] = 1
     (tmp_path / "d" / "steps" / "plan.json").unlink()
-    assert steps.run(tmp_path, "--no-history")[1] == ["plan", "diff", "check", "advise"]
+    assert steps.run(tmp_path, "--records", "r")[1] == ["plan", "diff", "history", "check", "advise"]
 
 
 def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> None:
