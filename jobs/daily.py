@@ -41,7 +41,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
-from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
+from spark_assign.cli.steps import Step, StepOutcome, failed, has_result, run_steps, why_skipped, without_result
 from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
 from spark_assign.history import HistoryThresholds
 from spark_assign.report.daily import DailyRows, daily_rows
@@ -166,7 +166,7 @@ def main(options: Options) -> int:
             if row["stale"]
         ]
         state = options.notify_state or f"{options.output}/alerts.json"
-        complete = not failed(outcomes["check"])
+        complete = has_result(outcomes, "check")
         notify(options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=complete)
     return code
 
@@ -217,22 +217,23 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
         )
     ]
     diff = ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id]
-    yield [Step("diff", diff, ("plan",))]
+    skipped = why_skipped(outcomes["plan"])
+    yield [Step("diff", diff, ("plan",), skipped=skipped)]
     past: list[str] = []
     if source := _history_source(options, [archive for _, archive in archives.values()]):
         thresholds = HistoryThresholds(**given_parameters(options, HistoryThresholds))
         source += _words(thresholds, "commit_gap_ms", "deploy_gap_ms")
         needs = ("snapshot", *map(_step_name, archives))
-        yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs)]
+        yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs, skipped=skipped)]
         past = ["--history", f"{store['histories']}@{options.run_id}"]
         past += _words(limits, "max_pause_ms", "max_rebalances_per_day")
     metrics = ["--openmetrics", f"{options.output}/{options.run_id}/metrics.prom"]
     drift = ["--drift", f"{store['drifts']}@{options.run_id}"]
     drift += _words(limits, "max_growth", *OF_STREAMS)
-    check = ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id]
+    check = ["--plan", plan, *([] if skipped else drift + past), *metrics, "--output", store["alerts"], *run_id]
     yield [Step("check", check, ("plan", "diff", "history"))]
     advise = [*(["--sample"] if options.sample else fleet), *rate, "--output", store["advice"], *run_id]
-    yield [Step("advise", advise, ("snapshot",))]
+    yield [Step("advise", advise, ("snapshot",), skipped=skipped)]
 
 
 def _words(parameters: Any, *names: str) -> list[str]:
@@ -316,10 +317,10 @@ def _collect(
         "check": ("alerts", {"alerts": ALERTS}),
     }
     for step, (folder, schemas) in sources.items():
-        if not failed(outcomes[step]):
+        if has_result(outcomes, step):
             runs[step] = read_run(spark, f"{options.output}/{folder}", options.run_id, schemas=schemas)
     times: dict[str, tuple[datetime, datetime]] = {}
-    if "history" in outcomes and not failed(outcomes["history"]):
+    if has_result(outcomes, "history"):
         location = f"{options.output}/histories"
         runs["history"] = stored_history(spark, f"{location}@{options.run_id}")
         times = _time_ranges(options, spark, location, _ends(runs["history"]))
@@ -333,7 +334,7 @@ def _collect(
         advice=_table(tables, "advise", "advice"),
         alerts=_table(tables, "check", "alerts"),
         clusters=_clusters(options, outcomes),
-        missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
+        missing=without_result(outcomes),
     )
     name_clusters(lambda: {row["cluster"] for row in rows.clusters})
     plan = StoredRun(runs["plan"].manifest, tables["plan"])

@@ -116,12 +116,12 @@ def run_job(
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     logging.getLogger("grpc").setLevel(logging.CRITICAL)  # the same, for an answer that can't be read
     log = logging.getLogger(f"spark_assign.{job}")
-    expected: tuple[type[Exception], ...] = (SparkAssignError, *input_errors)
+    expected: tuple[type[BaseException], ...] = (SparkAssignError, OutputFailed, *input_errors)
     exit_code = INTERRUPTED
     try:
         with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
             exit_code = run()
-    except (Exception, KeyboardInterrupt, Terminated, OutputClosed) as raised:
+    except (Exception, KeyboardInterrupt, Terminated, OutputClosed, OutputFailed) as raised:
         if stop := stop_behind(raised):
             exit_code, (stopped_by, word) = stop, STOPS[stop]
             if stop != CLOSED:
@@ -601,6 +601,10 @@ class OutputClosed(BaseException):
     """The reader of standard output has closed it, as `head` does. Python ignores SIGPIPE, for the sake of sockets."""
 
 
+class OutputFailed(BaseException):
+    """Standard output can't be written, for example because its disk is full. No job takes it for its own disk."""
+
+
 STOPS: dict[int, tuple[type[BaseException], str]] = {
     INTERRUPTED: (KeyboardInterrupt, "interrupted"),
     TERMINATED: (Terminated, "terminated"),
@@ -755,12 +759,15 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
 
 
 @contextlib.contextmanager
-def _closed_raises() -> Iterator[None]:
-    """Makes a closed standard output raise `OutputClosed`, which no job takes for a connection that was closed."""
+def _output_raises() -> Iterator[None]:
+    """Makes a closed standard output raise `OutputClosed`, which no job takes for a connection that was closed, and any
+    other failure of it `OutputFailed`."""
     try:
         yield
     except BrokenPipeError as error:
         raise OutputClosed from error
+    except OSError as error:
+        raise OutputFailed(f"standard output can't be written: {error.strerror}") from error
 
 
 class _Visible(io.TextIOBase):
@@ -771,12 +778,12 @@ class _Visible(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Writes a text in its visible form."""
-        with _closed_raises():
+        with _output_raises():
             return self._out.write(visible(text))
 
     def flush(self) -> None:
         """Flushes standard output."""
-        with _closed_raises():
+        with _output_raises():
             self._out.flush()
 
     def isatty(self) -> bool:

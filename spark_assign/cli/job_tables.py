@@ -19,7 +19,7 @@ from spark_assign.stores.locations import is_path, join, read_file, split_run_id
 from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.stores.targets import local_folder, write_empty
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, writing_to
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 from spark_assign.tables.simulation import EVENTS
@@ -251,22 +251,24 @@ def read_topologies(values: Sequence[str]) -> dict[str, str]:
 def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
     """Writes the tables of a fleet to a folder or catalog, as `Fleet.read` reads them. Returns the row counts."""
     counts = {}
-    for name in INPUT_TABLES:
-        table = getattr(fleet, name)
-        if table is None:
-            continue
-        spark, writer = table.sparkSession, table.write.mode("overwrite")
-        if is_path(location):
-            folder = join(location, name)
-            writer.parquet(location_for(spark, folder))
-            counts[name] = spark.read.schema(plain_schema(table.schema)).parquet(location_for(spark, folder)).count()
-            local = local_folder(folder)
-            if not counts[name] and is_embedded(spark) and local is not None:  # Sail writes no file without rows
-                write_empty(local, table.schema, "parquet")
-        else:
-            require_spark(spark, f"The catalog {location}")
-            writer.saveAsTable(f"{location}.{name}")
-            counts[name] = spark.table(f"{location}.{name}").count()
+    with writing_to(location):
+        for name in INPUT_TABLES:
+            table = getattr(fleet, name)
+            if table is None:
+                continue
+            spark, writer = table.sparkSession, table.write.mode("overwrite")
+            if is_path(location):
+                folder = join(location, name)
+                writer.parquet(location_for(spark, folder))
+                written = spark.read.schema(plain_schema(table.schema)).parquet(location_for(spark, folder))
+                counts[name] = written.count()
+                local = local_folder(folder)
+                if not counts[name] and is_embedded(spark) and local is not None:  # Sail writes no file without rows
+                    write_empty(local, table.schema, "parquet")
+            else:
+                require_spark(spark, f"The catalog {location}")
+                writer.saveAsTable(f"{location}.{name}")
+                counts[name] = spark.table(f"{location}.{name}").count()
     return counts
 
 

@@ -20,6 +20,7 @@ from spark_assign.cli.job import STOPS, WRONG_INPUT
 from spark_assign.report.formatting import record_listed
 from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
+from spark_assign.tables.stored_plan import CONNECT
 
 StepOutcome = Mapping[str, Any]
 """Content of an outcome file."""
@@ -40,6 +41,7 @@ class Step:
         needs: names of the steps with a result that it reads.
         required: whether its failure ends the job.
         name: name, if it isn't that of the job.
+        skipped: why the step has nothing to do, and doesn't run; empty if it runs.
     """
 
     job: str
@@ -47,6 +49,7 @@ class Step:
     needs: Sequence[str] = ()
     required: bool = False
     name: str = ""
+    skipped: str = ""
 
     @property
     def key(self) -> str:
@@ -57,6 +60,27 @@ class Step:
 def failed(outcome: StepOutcome) -> bool:
     """Checks whether a step has failed. Exit code 1 reports findings, and isn't a failure."""
     return outcome["exit_code"] not in (0, 1)
+
+
+def has_result(outcomes: Mapping[str, StepOutcome], step: str) -> bool:
+    """Checks whether a step has run and hasn't failed."""
+    return step in outcomes and not failed(outcomes[step]) and not outcomes[step].get("skipped")
+
+
+def why_skipped(plan: StepOutcome) -> str:
+    """Returns why steps about groups have nothing to do after the step plan; empty if it has planned groups."""
+    rows = plan.get("rows") or {}
+    only_connect = any(name.startswith(CONNECT) for name in rows) and "assignment_slices" not in rows
+    return "only Connect clusters were planned" if only_connect else ""
+
+
+def without_result(outcomes: Mapping[str, StepOutcome]) -> list[str]:
+    """Returns a sentence for each step that failed or was skipped."""
+    return [
+        f"The step {name} {problem(outcome)}" if failed(outcome) else f"The step {name} was skipped: {why}."
+        for name, outcome in outcomes.items()
+        if (why := outcome.get("skipped")) or failed(outcome)
+    ]
 
 
 def problem(outcome: StepOutcome) -> str:
@@ -115,6 +139,9 @@ def _outcome(
     folder: Path, earlier: Mapping[str, StepOutcome], run: Callable[[Step, Sequence[str]], int], step: Step
 ) -> StepOutcome:
     """Returns the stored outcome of a step if it is valid; otherwise runs the step."""
+    if step.skipped:
+        print(f"{step.key} is skipped: {step.skipped}", flush=True)
+        return {"exit_code": 0, "started_at": "", "finished_at": "", "error": None, "skipped": step.skipped}
     file = folder / f"{one_folder(step.key, safe=' ')}.json"
     needed = max((earlier[name]["finished_at"] for name in step.needs if name in earlier), default="")
     stored = _read(file)

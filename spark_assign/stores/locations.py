@@ -173,11 +173,13 @@ def for_spark(location: str) -> str:
     return f"file://{local}" if local is not None and os.path.exists(local) else location
 
 
-_PASSWORD = re.compile(r"(:/{1,2})[^/?#@:\[\s]{0,255}:(?!\d+(?:,[^/@\s]{0,255}:\d+){0,9}/)[^?#\s]{0,2048}@")
-"""`USER:PASSWORD@` of a URI. A password can have a slash; `HOST:PORT/…@RUN_ID` has none. A path has one slash."""
-_PARAMETER = re.compile(r"([?&;])([\w.%-]{1,99})=([^&#\s]+)")
+_WITH_PORT = ("sc", "spark", "hdfs", "viewfs", "http", "https", "file", "ofs", "o3fs", "alluxio")
+"""Schemes whose host can have a port, or be left out. With another one, such as s3, a colon is before a password."""
+_USER = re.compile(r"(:/+)(\[?)[^/?#@:\s]*(?=:(\d+(?:,[^/@:\s]*:\d+)*[/?#])?)")
+"""The start of a URI up to its first colon: slashes, `[` of an IPv6 address, and the port that a path follows."""
+_PARAMETER = re.compile(r"([?&;#])([^=&;?#\s]+)=(?:(?![?;][^=&;?#\s]+=)[^&#\s])+")
 _SECRET = re.compile(
-    "secret|passw|pwd|token|key|sas$|sig$|signature|credential(?!_kind)|auth(orization)?$", re.IGNORECASE
+    "secret|pass|pwd|token|key(?!space)|sas$|sig$|signature|credential(?!_kind)|auth(orization)?$", re.IGNORECASE
 )
 """A part of the name of a parameter whose value is a secret, such as `secret_key`, `sig`, or `X-Amz-Signature`."""
 
@@ -186,9 +188,21 @@ def without_credentials(text: str) -> str:
     """Returns a text with `[hidden]` for passwords in URIs, and for the values of their parameters that are secrets."""
 
     def replaced(found: re.Match[str]) -> str:
-        return f"{found[1]}{found[2]}=[hidden]" if _SECRET.search(found[2]) else found[0]
+        return f"{found[1]}{found[2]}=[hidden]" if _SECRET.search(unquote(found[2])) else found[0]
 
-    return _PARAMETER.sub(replaced, _PASSWORD.sub(r"\1[hidden]@", text))
+    return _PARAMETER.sub(replaced, re.sub(r"\S+", _without_password, text))
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """Returns a word without what is between the start of a URI with `USER:PASSWORD@` and the last @: a password can
+    have any character. `hdfs://HOST:PORT/…@RUN_ID` has none.
+    """
+    text, end = word[0], word[0].rfind("@")
+    for found in _USER.finditer(text, 0, max(end, 0)):
+        is_host = text.endswith(_WITH_PORT, 0, found.start()) and (len(found[1]) > 3 or found[2] or found[3])
+        if not is_host and text[found.end()] == ":":
+            return f"{text[: found.end(1)]}[hidden]{text[end:]}"
+    return text
 
 
 _NO_HOST = re.compile(rb'[\0- "<>\\^`{|}\x7f]|^[^:]*%')

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import platform
 import re
 import secrets
@@ -43,12 +44,12 @@ from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.engine import check_scheme, is_embedded, refused_option, require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores.local_tables import list_files
-from spark_assign.stores.locations import is_path
+from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, count_rows, has_no_null, local_folder
-from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
+from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
-from spark_assign.tables.stored_plan import KINDS, TABLES_OF_OTHER_KINDS
+from spark_assign.tables.stored_plan import CONNECT, KINDS, TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -68,6 +69,8 @@ _PLAN_ROWS_TABLE = "plan_rows"
 it.
 """
 
+_ONLY_CONNECT = f'"tables": {{"{CONNECT}'
+"""Part of the manifest of a plan without assignments of groups, whose tables would be the first by name."""
 _REQUIRED_TABLES = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
@@ -246,8 +249,11 @@ def write_run(
         if not isinstance(error, SparkAssignError):
             if _is_replaced(target, attempt):
                 raise replaced_error(output, run_id) from error
-            if refused := refused_option(options or {}, error):
+            if refused := refused_option(options or {}, error) or find_disk_failure(output, error):
                 raise refused from error
+            local = Path(local_path(output) or "/")
+            if isinstance(target, FolderTarget) and (file := next(filter(os.path.isfile, (local, *local.parents)), "")):
+                raise SourceError(f"{output} can't be written: {file} isn't a folder") from error
         raise
     target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
@@ -330,7 +336,8 @@ def stored_run(
 
 
 def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
-    """Returns the finished run whose name precedes `run_id`, or None if it is the first.
+    """Returns the finished run whose name precedes `run_id`, or None if it is the first. Plans of only Connect clusters
+    don't count: they have no group to compare.
 
     Runs are ordered by name, not by time: for runs named by date (`20261121T050000Z`), it is the run of the previous
     date, even if an old date is planned again.
@@ -338,12 +345,14 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     target, safe_id = _target(spark, output, PLAN_TABLES), safe_run_id(run_id)
     rows = target.manifest_rows()
     if rows is not None:
-        return max((row["run_id"] for row in rows if row["run_id"] < safe_id), default=None)
+        earlier_rows = (row for row in rows if row["run_id"] < safe_id and _ONLY_CONNECT not in str(row["content"]))
+        return max((row["run_id"] for row in earlier_rows), default=None)
     with _readable(output):
         frame = target.manifest()
         if frame is None:
             return None
-        earlier = frame.where(F.col("run_id") < safe_id).agg(F.max("run_id").alias("run_id"))
+        earlier = frame.where((F.col("run_id") < safe_id) & ~F.col("content").contains(_ONLY_CONNECT))
+        earlier = earlier.agg(F.max("run_id").alias("run_id"))
         newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
     return newest_run_id
 

@@ -118,6 +118,24 @@ DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Numbers of the errors of a disk that is full or fails: no other input would help."""
 
 
+def find_disk_failure(location: str, error: BaseException) -> OSError | None:
+    """Returns the error for a disk that is full or fails (`DISK_FAILURES`), in the words of any engine; or None."""
+    found = next((number for number in DISK_FAILURES if os.strerror(number) in str(error)), None)
+    where = "there or where the engine keeps temporary files"
+    return None if found is None else OSError(f"{location} can't be written: {os.strerror(found)}, {where}")
+
+
+@contextmanager
+def writing_to(location: str) -> Iterator[None]:
+    """Makes an error of a disk in this context the one that `find_disk_failure` returns."""
+    try:
+        yield
+    except Exception as error:
+        if failure := find_disk_failure(location, error):
+            raise failure from error
+        raise
+
+
 class ConfigError(SparkAssignError):
     """An argument, an option, or a key of a settings file is invalid. The message names it, and what was expected."""
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import plan, report, simulate
-from spark_assign.stores.run_store import read_run
+from jobs import diff, plan, report, simulate
+from spark_assign.stores.run_store import previous_run, read_run
+from spark_assign.stores.targets import FolderTarget
 from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 from tests.spark.fleets import stored, written_as_json
@@ -64,6 +65,22 @@ def test_groups_cannot_change_where_there_are_none(
     arguments = ["--fleet", str(folder), "--output", str(tmp_path / "out"), "--what-if", "leave:*:1"]
     assert plan.main(arguments) == 2
     assert "--what-if leave:*:1 changes groups, but the input has only Connect clusters" in caplog.text
+
+
+def test_a_plan_without_groups_is_no_previous_one(
+    spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Changes since a plan of only Connect clusters are those since the plan before, also if Spark reads the runs."""
+    output = str(tmp_path / "plans")
+    assert plan.main(["--fleet", str(folder), "--output", output, "--run-id", "1"]) == 0
+    assert previous_run(spark, output, "2") is None
+    assert plan.main(["--sample", "--group", "orders-service", "--output", output, "--run-id", "2"]) == 0
+    assert diff.main(["--before", "previous", "--after", f"{output}@2"]) == 0
+    assert "From no earlier run to" in capsys.readouterr().out
+    assert previous_run(spark, output, "3") == "2"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FolderTarget, "manifest_rows", lambda _: None)
+        assert (previous_run(spark, output, "2"), previous_run(spark, output, "3")) == (None, "2")
 
 
 def test_groups_of_every_kind_in_one_run(

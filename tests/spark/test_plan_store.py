@@ -344,6 +344,14 @@ def test_a_failed_job_removes_what_it_wrote(
 
 
 @pytest.mark.once
+def test_an_output_that_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    """Or is below one: wrong input that names the file, not an error of the engine."""
+    (tmp_path / "file").touch()
+    for output in (tmp_path / "file", tmp_path / "file" / "plans"):
+        with pytest.raises(SourceError, match=f"^{output} can't be written: {tmp_path / 'file'} isn't a folder$"):
+            write_run(small_plan(spark), str(output), run_id="r")
+
+
 def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path: Path) -> None:
     """While one run is written again and again, what is read is one of the plans and never a mixture."""
     output = str(tmp_path)

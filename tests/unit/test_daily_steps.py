@@ -15,7 +15,7 @@ import pytest
 
 from jobs import daily
 from spark_assign.cli.job import Outcome
-from spark_assign.cli.steps import FailedStepError, Step, StepOutcome, run_steps
+from spark_assign.cli.steps import FailedStepError, Step, StepOutcome, has_result, run_steps, without_result
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from tests.cases import cases
 
@@ -28,6 +28,7 @@ class Steps:
     def __init__(self) -> None:
         self.called, self.codes, self.words = list[str](), dict[str, int](), dict[str, Sequence[str]]()
         self.down = ""
+        self.rows = dict[str, int]()
 
     def load(self, name: str) -> SimpleNamespace:
         """Returns the module of a job."""
@@ -43,6 +44,7 @@ class Steps:
                 archive.mkdir(parents=True, exist_ok=True)
                 (archive / "part.parquet").touch()
             outcome = Outcome(job)
+            outcome.rows = self.rows
             outcome.ended(self.codes.get(name, 0))
             file.write_text(outcome.as_json())
             time.sleep(0.002)  # longer than the resolution of the times in an outcome
@@ -50,12 +52,14 @@ class Steps:
 
         return SimpleNamespace(main=main, clusters_of=lambda _: {**CLUSTERS, "connect": {"connect_url": ["c"]}})
 
-    def run(self, folder: Path, *words: str) -> tuple[dict[str, int], list[str]]:
+    def run(
+        self, folder: Path, *words: str, outcomes: dict[str, StepOutcome] | None = None
+    ) -> tuple[dict[str, int], list[str]]:
         """Runs the steps. Returns their exit codes, and which were called."""
         self.called = []
         words = ("--clusters", "clusters.toml", "--output", str(folder), "--run-id", "d", *words)
         options = daily.main.parse(words)
-        outcomes: dict[str, StepOutcome] = {}
+        outcomes = {} if outcomes is None else outcomes
         run = partial(daily._run, options)
         run_steps(daily._steps(options, outcomes), folder / "d" / "steps", 1, run, outcomes)
         return {name: outcome["exit_code"] for name, outcome in outcomes.items()}, self.called
@@ -95,6 +99,21 @@ def test_a_required_step_that_fails(code: int, kind: type[Exception], steps: Ste
     with pytest.raises(kind, match=f"plan ended with exit code {code}. The previous page is unchanged"):
         steps.run(tmp_path)
     assert not issubclass(FailedStepError, SparkAssignError)
+
+
+def test_a_plan_of_connect_clusters_only(steps: Steps, tmp_path: Path) -> None:
+    """What reads groups is skipped, and the page says so; it runs after a Kafka cluster could be read."""
+    steps.rows = {"metrics": 0, "rejected": 0, "connect_metrics": 1}
+    outcomes: dict[str, StepOutcome] = {}
+    codes, called = steps.run(tmp_path, "--records", "r", outcomes=outcomes)
+    assert (set(codes.values()), called) == ({0}, ["snapshot", "plan", "check"])
+    assert not {"--drift", "--history"} & {*steps.words["check"]}
+    why = "was skipped: only Connect clusters were planned."
+    assert without_result(outcomes) == [f"The step {name} {why}" for name in ("diff", "history", "advise")]
+    assert [name for name in outcomes if has_result(outcomes, name)] == called
+    steps.rows["assignment_slices"] = 1
+    (tmp_path / "d" / "steps" / "plan.json").unlink()
+    assert steps.run(tmp_path, "--records", "r")[1] == ["plan", "diff", "history", "check", "advise"]
 
 
 def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> None:

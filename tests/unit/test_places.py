@@ -6,6 +6,7 @@ import logging
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 from spark_assign.cli.job import JsonFormatter, Outcome, VisibleFormatter
@@ -64,6 +65,20 @@ def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
     "https://a/x?X-Amz-Signature=PW",
     "abfss://c@a.host/x?client_secret=PW",
     "https://a/x?AccountKey=PW;password=PW",
+    "s3://AKIA:12/45PW@b/plans",
+    "gs://AKIA:12,b:13/PW@b/plans",
+    "s3://AKIA:8020/a@PW@b/c",
+    "s3:///AKIA:PW@b",
+    "s3://AKIA:?PW@b/x",
+    "s3://AKIA:#PW@b/x",
+    "s3://[AKIA:PW@b/x",
+    f"s3://{'K' * 300}:PW@b/x",
+    f"s3://AKIA:{'p' * 3_000}PW@b/x",
+    "https://a/x?%73ig=PW",
+    "https://a/x?sv=2;sig=PW?sig=PW",
+    "https://a/x?pass=PW",
+    f"https://a/x?{'a' * 100}[key]=PW",
+    "https://a/x#token=PW",
 )
 def test_a_location_with_a_secret(place: str) -> None:
     """It is nowhere repeated: not even a part of it."""
@@ -86,6 +101,12 @@ def test_a_location_with_a_secret(place: str) -> None:
     "hdfs://nn:8020/plans@nightly",
     "hdfs://a:8020,b:8020/plans@nightly",
     "hdfs://[::1]:8020/plans@nightly",
+    "hdfs://nn:8020/a@b/c",
+    "sc://h:15002/;user_id=a@b",
+    "hdfs:///a:b@run",
+    "http://h:80?mail=a@b",
+    "s3://b/10:00/x@run",
+    "s3://b/x?keyspace=1",
     "gs://anonymous@b/x?retry_limit_seconds=3",
     "s3://b/day=?/part-?.parquet",
     "./folder:a@run",
@@ -113,6 +134,8 @@ def test_no_error_repeats_a_location_with_a_secret(
         assert commands()[words[0]](words[1:]) == 2
         logged = map(VisibleFormatter().format, caplog.records)
         assert "PW" not in "".join([*capsys.readouterr(), *logged])
+    with pytest.raises(click.BadParameter, match="has a password"):
+        LocationType(lambda _: None).convert("s3://AK:P W@b/x", None, None)
     assert LocationType(lambda _: None).convert("./a?key=1", None, None) == "./a?key=1"
     file = tmp_path / "s.toml"
     file.write_text(f"[plan]\nfleet = '{place}'\n")
@@ -123,6 +146,6 @@ def test_no_error_repeats_a_location_with_a_secret(
 def test_credentials_are_found_in_linear_time() -> None:
     """A name of a cluster can be in a message, too."""
     start = time.process_time()
-    for part in ("a://b:c", "://", "?key=", "&a", "s3://" + ":" * 50):
+    for part in ("a://b:c", "://", "?key=", "&a", "s3://" + ":" * 50, "a:1,", ":/", ";a=", "hdfs://a:1/@"):
         locations.without_credentials(part * (50_000 // len(part)))
     assert time.process_time() - start < 5

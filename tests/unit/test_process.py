@@ -97,14 +97,16 @@ def test_what_a_child_prints_is_on_standard_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_full_standard_output_is_a_failure(tmp_path: Path) -> None:
-    """One line, exit code 3."""
+@pytest.mark.parametrize("flushes", [True, False], ids=["while it runs", "at the end"])
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_full_standard_output_is_a_failure(tmp_path: Path, format: str, flushes: bool) -> None:
+    """One line, exit code 3. It doesn't look like a full disk of the output."""
     with open("/dev/full", "w") as full:
-        process = started(tmp_path, waits=False, stdout=full.fileno())
+        process = started(tmp_path, False, full.fileno(), "-o", format, flushes=flushes)
         error = process.communicate(timeout=60)[1]
     assert process.returncode == 3
-    _, line = error.splitlines()  # the first one is of the child
-    assert "No space left on device" in line
+    (line,) = [line for line in error.splitlines() if line != "of a child"]
+    assert line.endswith("example: standard output can't be written: No space left on device")
 
 
 @pytest.mark.parametrize("flushes", [True, False], ids=["while it runs", "at the end"])

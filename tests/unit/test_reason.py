@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from spark_assign.tables.errors import reason
+import pytest
+
+from spark_assign.tables.errors import find_disk_failure, reason, writing_to
 from tests.cases import cases
 
 JAVA = """An error occurred while calling o42.save.
@@ -42,3 +44,19 @@ def test_the_cause_is_found(text: str, line: str) -> None:
 def test_a_limit_of_the_process_has_a_remedy(error: Exception) -> None:
     """Python's words name no cause, or none that a user sets."""
     assert reason(error) == f"{error} (raise the limits of the process: ulimit -n, -u, -v)"
+
+
+@cases(
+    "error problem",
+    (Exception(JAVA), "No space left on device"),
+    (Exception("Generic LocalFileSystem error: No space left on device (os error 28)"), "No space left on device"),
+    (OSError(5, "Input/output error"), "Input/output error"),
+)
+def test_a_disk_that_fails_has_the_location(error: Exception, problem: str) -> None:
+    """In the words of Spark, of the embedded engine, and of Python."""
+    found = find_disk_failure("./plans", error)
+    assert str(found) == f"./plans can't be written: {problem}, there or where the engine keeps temporary files"
+    with pytest.raises(OSError, match=r"^\./fleet can't be written: "), writing_to("./fleet"):
+        raise error
+    with pytest.raises(FileNotFoundError), writing_to("./fleet"):
+        raise FileNotFoundError(2, "No such file")
