@@ -302,13 +302,12 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
         planned = without_other_kinds(plan(fleet, _choice(options)), [each.prefix for each in others])
         with planned.computed_once(*tables) as once:
             metrics = collected(worst_first(once.metrics).limit(options.top))
-            others_text = text_of_others(once.rejected, once.metrics, options.top)
             if metrics:
                 only = any_of(metrics)
                 known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
                 found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
                 texts += [format_group_members(metrics, found), "\n".join(planned.unknown)]
-            texts.append(others_text)
+            texts.append(text_of_others(once.rejected, once.metrics, options.top))
     texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
     print("\n\n".join(filter(None, texts)))
     return 0
