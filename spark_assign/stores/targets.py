@@ -434,7 +434,7 @@ def has_no_null(table: Path, columns: Collection[str]) -> bool:
             unknown = {column.name for column in facts if column.null_count != 0}
             if not set(columns) <= shown - unknown:
                 return False
-    except (OSError, ValueError):
+    except (OSError, ValueError, pa.ArrowException):
         return False
     return True
 

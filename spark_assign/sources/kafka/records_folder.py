@@ -32,6 +32,7 @@ from spark_assign.tables.history import RECORDS
 
 _FILE_BYTES = 64 << 20
 """Size of the records of a file in memory, if no single response is larger."""
+_DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 _METADATA = b"spark_assign.positions"
 _SPARK_LOG = "_spark_metadata"
 _SCHEMA: pa.Schema = to_arrow_schema(RECORDS)
@@ -94,7 +95,7 @@ class RecordsFolder:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             found = self._end()
-        except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        except (*_DAMAGE, pa.ArrowException) as error:
             problem = f"{folder} has a file that this job didn't write, or that is damaged: {problem_of(error)}"
             raise ConfigError(f"{problem}. Remove it, or use another location.") from error
         if others := [name for name in found if name != cluster]:
