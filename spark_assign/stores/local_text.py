@@ -54,7 +54,7 @@ _MAX_RECORD_BYTES = 64 * 1024 * 1024
 _MAX_DOCUMENT_BYTES, MAX_COLUMNS = 256 * 1024 * 1024, 1_000
 """Maximum size of a JSON document, decompressed, and number of columns of a csv file."""
 _MIN_DECOMPRESSED, _MAX_RATIO = 16 * 1024 * 1024, 1_000
-"""Maximum size of a compressed file, decompressed: so many times its size, but at least so many bytes. Tables compress
+"""A compressed file becomes at most this number of bytes, or this multiple of its size if that is more. Tables compress
 about 10:1, and blank lines 1,000:1 (gzip) to 300,000:1 (bzip2)."""
 _MAX_ARROW_BRACKETS = 200
 """Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""

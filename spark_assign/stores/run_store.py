@@ -69,8 +69,8 @@ _PLAN_ROWS_TABLE = "plan_rows"
 it.
 """
 
-_ONLY_CONNECT = f'"tables": {{"{CONNECT}'
-"""Part of the manifest of a plan without assignments of groups, whose tables would be the first by name."""
+_OF_GROUPS, _OF_CONNECT = '"assignment_slices"', f'"{CONNECT}'
+"""Tables in the manifest of a plan of groups, and in the manifest of a plan of Connect clusters."""
 _REQUIRED_TABLES = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
@@ -345,14 +345,14 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     target, safe_id = _target(spark, output, PLAN_TABLES), safe_run_id(run_id)
     rows = target.manifest_rows()
     if rows is not None:
-        earlier_rows = (row for row in rows if row["run_id"] < safe_id and _ONLY_CONNECT not in str(row["content"]))
-        return max((row["run_id"] for row in earlier_rows), default=None)
+        contents = [(row["run_id"], str(row["content"])) for row in rows if row["run_id"] < safe_id]
+        return max((name for name, text in contents if _OF_GROUPS in text or _OF_CONNECT not in text), default=None)
     with _readable(output):
         frame = target.manifest()
         if frame is None:
             return None
-        earlier = frame.where((F.col("run_id") < safe_id) & ~F.col("content").contains(_ONLY_CONNECT))
-        earlier = earlier.agg(F.max("run_id").alias("run_id"))
+        has_groups = F.col("content").contains(_OF_GROUPS) | ~F.col("content").contains(_OF_CONNECT)
+        earlier = frame.where((F.col("run_id") < safe_id) & has_groups).agg(F.max("run_id").alias("run_id"))
         newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
     return newest_run_id
 
