@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import click
 
 from spark_assign.cli.job import Outcome, write_text
-from spark_assign.cli.options import CheckedType, location_option
+from spark_assign.cli.options import LOCATION, CheckedType, location_option
 from spark_assign.report.formatting import Rows
 from spark_assign.stores.locations import file_system, is_special, shortened, split_url
 from spark_assign.stores.time_limit import within
@@ -53,7 +53,8 @@ def notify_options(state: str) -> Callable[[Any], Any]:
     """
     about = "Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
     url = click.option("--notify", metavar="URL", type=CheckedType(check_url), help=about)
-    file = location_option("--notify-state", f"JSON file with the alerts that were sent ({state}).", metavar="FILE")
+    sent = f"JSON file with the alerts that were sent ({state})."
+    file = location_option("--notify-state", sent, type=LOCATION, metavar="FILE")  # the first run creates it
     return lambda run: url(file(run))
 
 

@@ -235,7 +235,8 @@ METRICS = schema(
 - `rack_matched`: partitions with a replica in the rack of their member; null if racks are unknown.
 - `leader_client`: group leader whose rules are followed, for a group planned as `configured`: `Java 2.8-3.3 (likely)`.
 - `load`: messages/s written to the assigned partitions. `max_load_per_member`, `load_max_over_mean`: as for partitions.
-  `load_unknown`: assigned partitions without a known rate, counted as 0. Null if `loads` has no row of the group.
+  `load_unknown`: assigned partitions without a known rate, counted as 0. Null if `loads` has no row of the group, or
+  one that can't be used (`bad-load`, `duplicate-load`).
 - `drain_seconds`: time until the slowest member has read its lag; infinite if messages are written as fast as the
   member reads, null if its speed is unknown (`groups.kernel.member_loads.member_capacity`).
 - `load_bound_status`: only for `weighted-sticky`. `held`: no member exceeds the bound. `hot-partition`: only members

@@ -188,6 +188,13 @@ def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) ->
     assert len(lines[3]) < 600
 
 
+def test_the_first_run_has_no_file_of_alerts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run creates `--notify-state`, so it isn't input that must exist: only the missing plan is wrong."""
+    words = ["--notify", "http://127.0.0.1:9/", "--notify-state", f"file:{tmp_path}/new.json"]
+    assert commands()["check"]([*words, "--plan", f"file:{tmp_path}/p"]) == 2
+    assert "Invalid value for '--plan'" in capsys.readouterr().err
+
+
 def test_wrong_input(receiver: Receiver, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Other schemes could read files of this machine; a file of another kind isn't replaced."""
     refused = ["file:///etc/passwd", "https://[::1", "http://", "http:///x", "http://a..b/", "http://u:pw@a/"]
