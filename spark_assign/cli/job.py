@@ -251,8 +251,9 @@ class Outcome:
         self.exit_code, self.finished_at = exit_code, _now()
 
     def as_json(self) -> str:
-        """Returns the text of the file."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        """Returns the text of the file. A byte of an argument that isn't UTF-8 is in it as text, such as `\\udcff`."""
+        text = json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        return re.sub(r"[\ud800-\udfff]", lambda half: f"\\\\u{ord(half[0]):x}", text)
 
 
 def write(outcome: Outcome, file: str) -> None:
@@ -301,7 +302,8 @@ def write_text(text: str, file: str) -> None:
                     system.delete_file(partial)
             raise
     except (pa.ArrowException, ValueError) as error:
-        raise OSError(f"pyarrow can't write to {file}: {error}") from error
+        problem = "the path isn't UTF-8" if isinstance(error, UnicodeError) else error
+        raise OSError(f"pyarrow can't write to {file}: {problem}") from error
 
 
 def find_option(words: Sequence[str], flag: str) -> str | None:

@@ -117,6 +117,17 @@ def test_wrong_usage(tmp_path: Path) -> None:
         file.unlink()
 
 
+def test_an_argument_that_is_not_utf_8(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its byte is in the file as text, which every reader of JSON accepts; a path with it can't be written."""
+    file = tmp_path / "outcome.json"
+    for run, words in ((raising(AssertionError()), ["--\udcff"]), (raising(ConfigError("\udcff")), [])):
+        assert example(run)([*words, "--outcome", str(file)]) == 2
+        assert "\\udcff" in json.loads(file.read_bytes().decode())["error"]["message"]
+    assert example(raising(AssertionError()))(["--nonsense", "--outcome", f"{file}\udcff"]) == 2
+    assert "outcome.json\udcff can't be written" in caplog.text
+    assert "outcome.json\udcff: the path isn't UTF-8" in caplog.text
+
+
 def test_which_file_was_requested() -> None:
     """The last one, as click has it; none where there is none."""
     assert find_option(["--outcome", "a", "--outcome=b"], "--outcome") == "b"
