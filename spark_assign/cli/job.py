@@ -35,8 +35,8 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join, without_credentials, write_in_place
-from spark_assign.tables.errors import SparkAssignError, find_fault, forget_tables, reason
+from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
+from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def run_job(
             error = find_fault(raised) or raised
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
+            if isinstance(error, OSError) and error.errno in DISK_FAILURES and error.filename:
+                message = f"{error.filename} can't be written: {problem_of(error)}"
             text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"
             log.error("%s", text, exc_info=verbose)
             outcome.failed(kind, message)
@@ -296,7 +298,7 @@ def write_text(text: str, file: str) -> None:
                 stream.write(text.encode())
             if partial != path:
                 system.move(partial, path)
-        except (OSError, pa.ArrowException):
+        except (OSError, ValueError, pa.ArrowException):
             with contextlib.suppress(OSError):
                 if partial != path:
                     system.delete_file(partial)
@@ -325,7 +327,7 @@ def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logg
     try:
         write(outcome, file)
     except OSError as error:
-        log.error("%s: --outcome %s can't be written: %s", outcome.job, file, error)
+        log.error("%s: --outcome %s can't be written: %s", outcome.job, file, problem_of(error))
         return False
     return True
 
