@@ -16,7 +16,8 @@ import pytest
 
 from spark_assign.cli.job import Outcome
 from spark_assign.cli.notifications import MAX_LINES, check_url, notify
-from spark_assign.tables.errors import ConfigError
+from spark_assign.cli.options import LOCAL_FILES
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit.test_options import commands
 from tests.unit.webhook_stub import Receiver
 
@@ -122,6 +123,15 @@ def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path)
     """A chat has limits."""
     assert len(send(receiver, tmp_path / "a", *(alert(str(number)) for number in range(MAX_LINES + 5)))) == 25
     assert receiver.messages[0]["text"].endswith("\n… and 5 more")
+
+
+def test_the_file_of_alerts_need_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run makes it. A path that can't be read is wrong input."""
+    monkeypatch.setenv(LOCAL_FILES, "yes")
+    new = str(tmp_path / "new.json")
+    assert commands()["check"].parse(["--plan", str(tmp_path), "--notify-state", new]).notify_state == new
+    with pytest.raises(SourceError, match="can't be read: file name too long"):
+        notify("http://127.0.0.1:1", str(tmp_path / ("n" * 300)), Outcome("check"), [])
 
 
 def test_a_pipe_is_no_file_of_alerts(tmp_path: Path) -> None:
