@@ -35,8 +35,8 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join, without_credentials, write_in_place
-from spark_assign.tables.errors import SparkAssignError, find_fault, forget_tables, reason
+from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
+from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def run_job(
             error = find_fault(raised) or raised
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
+            if isinstance(error, OSError) and error.errno in DISK_FAILURES and error.filename:
+                message = f"{error.filename} can't be written: {problem_of(error)}"
             text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"
             log.error("%s", text, exc_info=verbose)
             outcome.failed(kind, message)
@@ -251,8 +253,9 @@ class Outcome:
         self.exit_code, self.finished_at = exit_code, _now()
 
     def as_json(self) -> str:
-        """Returns the text of the file."""
-        return json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        """Returns the text of the file. A byte of an argument that isn't UTF-8 is in it as text, such as `\\udcff`."""
+        text = json.dumps({"version": VERSION, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        return re.sub(r"[\ud800-\udfff]", lambda half: f"\\\\u{ord(half[0]):x}", text)
 
 
 def write(outcome: Outcome, file: str) -> None:
@@ -295,13 +298,14 @@ def write_text(text: str, file: str) -> None:
                 stream.write(text.encode())
             if partial != path:
                 system.move(partial, path)
-        except (OSError, pa.ArrowException):
+        except (OSError, ValueError, pa.ArrowException):
             with contextlib.suppress(OSError):
                 if partial != path:
                     system.delete_file(partial)
             raise
     except (pa.ArrowException, ValueError) as error:
-        raise OSError(f"pyarrow can't write to {file}: {error}") from error
+        problem = "the path isn't UTF-8" if isinstance(error, UnicodeError) else error
+        raise OSError(f"pyarrow can't write to {file}: {problem}") from error
 
 
 def find_option(words: Sequence[str], flag: str) -> str | None:
@@ -323,7 +327,7 @@ def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logg
     try:
         write(outcome, file)
     except OSError as error:
-        log.error("%s: --outcome %s can't be written: %s", outcome.job, file, error)
+        log.error("%s: --outcome %s can't be written: %s", outcome.job, file, problem_of(error))
         return False
     return True
 

@@ -28,9 +28,9 @@ import click
 from spark_assign.cli.job import Outcome, write_text
 from spark_assign.cli.options import LOCATION, CheckedType, location_option
 from spark_assign.report.formatting import Rows
-from spark_assign.stores.locations import file_system, is_special, shortened, split_url
+from spark_assign.stores.locations import file_system, is_special, problem_of, shortened, split_url
 from spark_assign.stores.time_limit import within
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.quoting import chat_text
 
 VERSION = 1
@@ -53,8 +53,8 @@ def notify_options(state: str) -> Callable[[Any], Any]:
     """
     about = "Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
     url = click.option("--notify", metavar="URL", type=CheckedType(check_url), help=about)
-    sent = f"JSON file with the alerts that were sent ({state})."
-    file = location_option("--notify-state", sent, type=LOCATION, metavar="FILE")  # the first run creates it
+    about = f"JSON file with the alerts that were sent ({state})."
+    file = location_option("--notify-state", about, type=LOCATION, metavar="FILE")  # it needs not exist
     return lambda run: url(file(run))
 
 
@@ -139,6 +139,8 @@ def _read(file: str) -> dict[str, Alert]:
         return {str(row.pop("key", key)): row for key, row in found}
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise SourceError(f"--notify-state {file} can't be read: {problem_of(error)}") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"--notify-state {file} isn't a file of alerts. Remove it: all alerts are sent again."

@@ -105,9 +105,10 @@ def require_output(location: str, *, is_folder: bool = False) -> None:
 
 def require_local_folder(location: str) -> None:
     """Checks a folder that this process writes, without the engine. Raises ConfigError if it isn't on this machine."""
-    if local_path(location) is None:
+    path = local_path(location)
+    if path is None:
         raise ConfigError(f"{location} isn't a folder of this machine (one of this name would be ./{location})")
-    require_output(location, is_folder=True)
+    require_output(path, is_folder=True)
 
 
 def require_file_to_write(flag: str, file: Path) -> None:

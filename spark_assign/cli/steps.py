@@ -20,7 +20,7 @@ from spark_assign.cli.job import STOPS, WRONG_INPUT
 from spark_assign.report.formatting import record_listed
 from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
-from spark_assign.tables.stored_plan import CONNECT
+from spark_assign.tables.stored_plan import has_only_connect
 
 StepOutcome = Mapping[str, Any]
 """Content of an outcome file."""
@@ -69,9 +69,7 @@ def has_result(outcomes: Mapping[str, StepOutcome], step: str) -> bool:
 
 def why_skipped(plan: StepOutcome) -> str:
     """Returns why steps about groups have nothing to do after the step plan; empty if it has planned groups."""
-    rows = plan.get("rows") or {}
-    only_connect = any(name.startswith(CONNECT) for name in rows) and "assignment_slices" not in rows
-    return "only Connect clusters were planned" if only_connect else ""
+    return "only Connect clusters were planned" if has_only_connect(plan.get("rows") or {}) else ""
 
 
 def without_result(outcomes: Mapping[str, StepOutcome]) -> list[str]:

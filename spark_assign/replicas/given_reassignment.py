@@ -103,8 +103,10 @@ def _entries(file: str, content: Any) -> Iterator[Row]:
             where, old = (entry["topicPartition"], entry["oldReplicas"] or None) if proposals else (entry, None)
             target = entry["newReplicas" if proposals else "replicas"]
             row = {"topic": where["topic"], "partition": where["partition"], "expected": old, "target": target}
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ConfigError(f"--reassignment {file}: entry {number} lacks {error}. {FORMATS}") from None
+        except (TypeError, KeyError) as error:
+            of = "topicPartition of " if isinstance(error, TypeError) and isinstance(entry, dict) else ""
+            problem = "isn't an object" if isinstance(error, TypeError) else f"lacks {error}"
+            raise ConfigError(f"--reassignment {file}: {of}entry {number} {problem}. {FORMATS}") from None
         lists = [replicas for replicas in (old, target) if replicas is not None]
         is_valid = isinstance(row["topic"], str) and _TOPIC.fullmatch(row["topic"]) and _is_id(row["partition"])
         if not is_valid or not all(isinstance(each, list) and each and all(map(_is_id, each)) for each in lists):

@@ -158,7 +158,8 @@ def review_markdown(review: Review) -> str:
 def _title(review: Review) -> str:
     totals = review.totals
     if not totals.get("groups"):
-        return f"Kafka: {'no group rebalances' if review.change.changes else 'nothing changes'}"
+        unplanned = "no change is planned" if review.change.notes or review.unread else "nothing changes"
+        return f"Kafka: {'no group rebalances' if review.change.changes else unplanned}"
     groups = count(totals["groups"], "group", "rebalances", "rebalance")
     return f"Kafka: {groups}, {number(totals['moved'] or 0)} of {count(totals['partitions'] or 0, 'partition')} move"
 

@@ -29,6 +29,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -49,7 +51,7 @@ from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, co
 from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
-from spark_assign.tables.stored_plan import CONNECT, KINDS, TABLES_OF_OTHER_KINDS
+from spark_assign.tables.stored_plan import KINDS, REQUIRED_TABLES, TABLES_OF_OTHER_KINDS, has_only_connect
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -68,10 +70,6 @@ _PLAN_ROWS_TABLE = "plan_rows"
 """The table of a plan that is written first: computed once, then read back for all tables, which are projections of
 it.
 """
-
-_OF_GROUPS, _OF_CONNECT = '"assignment_slices"', f'"{CONNECT}'
-"""Tables in the manifest of a plan of groups, and in the manifest of a plan of Connect clusters."""
-_REQUIRED_TABLES = ("metrics", "rejected")
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +188,7 @@ def write_run(
     Raises:
         SourceError: unknown table, or the output can't be written.
     """
-    required = {name for name in schemas if name.rpartition("_")[2] in _REQUIRED_TABLES}
+    required = {name for name in schemas if name.rpartition("_")[2] in REQUIRED_TABLES}
     requested = {*(schemas if tables is None else tables), *required}
     if others := sorted(requested - set(schemas)):
         raise SourceError(f"unknown table: {', '.join(others)}. The tables are {', '.join(schemas)}")
@@ -337,24 +335,29 @@ def stored_run(
 
 def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     """Returns the finished run whose name precedes `run_id`, or None if it is the first. Plans of only Connect clusters
-    don't count: they have no group to compare.
+    don't count: they have no group to compare. One that lacks tables, such as assignment_slices, does.
 
     Runs are ordered by name, not by time: for runs named by date (`20261121T050000Z`), it is the run of the previous
     date, even if an old date is planned again.
     """
     target, safe_id = _target(spark, output, PLAN_TABLES), safe_run_id(run_id)
-    rows = target.manifest_rows()
-    if rows is not None:
-        contents = [(row["run_id"], str(row["content"])) for row in rows if row["run_id"] < safe_id]
-        return max((name for name, text in contents if _OF_GROUPS in text or _OF_CONNECT not in text), default=None)
+    rows, names = target.manifest_rows(), ("run_id", "attempt")
     with _readable(output):
-        frame = target.manifest()
-        if frame is None:
-            return None
-        has_groups = F.col("content").contains(_OF_GROUPS) | ~F.col("content").contains(_OF_CONNECT)
-        earlier = frame.where((F.col("run_id") < safe_id) & has_groups).agg(F.max("run_id").alias("run_id"))
-        newest_run_id: str | None = earlier.collect()[0]["run_id"]  # one row
-    return newest_run_id
+        earlier: Iterable[Any]
+        if rows is not None:
+            earlier = [row for row in rows if row["run_id"] < safe_id]
+            earlier = sorted(earlier, key=itemgetter(*names), reverse=True)
+        else:
+            frame = target.manifest()
+            if frame is None:
+                return None
+            frame = frame.where(F.col("run_id") < safe_id).orderBy(*map(F.desc, names))
+            earlier = frame.drop("finished_at").toLocalIterator()
+        for _, attempts in groupby(earlier, key=itemgetter("run_id")):
+            manifest = read_manifest(output, next(attempts), EPOCH)
+            if not has_only_connect(manifest.rows):
+                return manifest.run_id
+    return None
 
 
 def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: Mapping[str, str]) -> StoredRun:
@@ -546,7 +549,7 @@ def _count_rows(tables: Mapping[str, DataFrame]) -> dict[str, int]:
 def _check_whole_groups(target: FolderTarget | CatalogTarget, names: Iterable[str], attempt: Attempt) -> None:
     """Raises RuntimeError if a group is in several rows of `metrics` and `rejected`, of any kind of group."""
     for prefix in sorted({name.rpartition("_")[0] for name in names}):
-        pair = [f"{prefix}_{name}" if prefix else name for name in _REQUIRED_TABLES]
+        pair = [f"{prefix}_{name}" if prefix else name for name in REQUIRED_TABLES]
         if not target.schemas.keys() >= set(pair):
             continue
         folders = _local_folders(target, pair, attempt)

@@ -22,6 +22,15 @@ KINDS: dict[str, dict[str, StructType]] = {
 
 STORED_PLAN_TABLES = {f"{prefix}{name}": schema for prefix, tables in KINDS.items() for name, schema in tables.items()}
 
+REQUIRED_TABLES = ("metrics", "rejected")
+"""Names, without prefix, of the tables that every stored plan has."""
+
+
+def has_only_connect(rows: Mapping[str, int]) -> bool:
+    """Checks whether a stored plan, with these numbers of rows, is of Connect clusters and of no group."""
+    of_groups = {name: count for name, count in rows.items() if not name.startswith(CONNECT)}
+    return len(of_groups) < len(rows) and of_groups.keys() <= {*REQUIRED_TABLES} and not any(of_groups.values())
+
 
 def _with_streams(tables: dict[str, StructType], of_streams: dict[str, StructType]) -> dict[str, StructType]:
     """Returns tables of consumer groups, and those of Streams groups with the prefix of their names."""

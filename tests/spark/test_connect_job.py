@@ -78,9 +78,14 @@ def test_a_plan_without_groups_is_no_previous_one(
     assert diff.main(["--before", "previous", "--after", f"{output}@2"]) == 0
     assert "From no earlier run to" in capsys.readouterr().out
     assert previous_run(spark, output, "3") == "2"
+    groups_only_in_metrics = ["--sample", "--output-tables", "moves", "--run-id", "3"]
+    assert plan.main([*groups_only_in_metrics, "--output", output]) == 0
+    assert previous_run(spark, output, "4") == "3"
+    assert plan.main(["--sample", "--output", output, "--run-id", "4"]) == 0
+    assert diff.main(["--before", "previous", "--after", f"{output}@4"]) == 2  # run 3 lacks assignment_slices
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FolderTarget, "manifest_rows", lambda _: None)
-        assert (previous_run(spark, output, "2"), previous_run(spark, output, "3")) == (None, "2")
+        assert [previous_run(spark, output, run_id) for run_id in ("2", "3", "4")] == [None, "2", "3"]
 
 
 def test_groups_of_every_kind_in_one_run(

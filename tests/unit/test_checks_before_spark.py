@@ -14,7 +14,15 @@ from pyspark.errors import UnsupportedOperationException
 
 from spark_assign.cli import job as cli_job
 from spark_assign.cli import job_tables
-from spark_assign.cli.options import LOCAL_FILES, LOCAL_FOLDER, require_format, require_input, require_output
+from spark_assign.cli.options import (
+    LOCAL_FILES,
+    LOCAL_FOLDER,
+    require_format,
+    require_input,
+    require_local_folder,
+    require_output,
+)
+from spark_assign.sources.files.tables import _list_remote
 from spark_assign.spark.engine import ENGINE
 from spark_assign.stores import locations, run_store
 from spark_assign.tables.errors import ConfigError, SourceError
@@ -113,7 +121,9 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
     (300 * "a", "File name too long in "),
     ("/proc/new", "No such file or directory in /proc"),
 )
-def test_where_no_folder_can_be_created(name: str, problem: str, tmp_path: Path) -> None:
+def test_where_no_folder_can_be_created(
+    name: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Broken links, a path that no engine writes, and a file system that holds no folders: one sentence, code 2."""
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -121,9 +131,19 @@ def test_where_no_folder_can_be_created(name: str, problem: str, tmp_path: Path)
         pytest.skip("a file system of Linux")
     with pytest.raises(ConfigError, match=f"can't write to .*{problem}"):
         require_output(str(tmp_path / name))
+    if "/" not in name and "\x00" not in name:
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ConfigError, match=f"can't write to .*{problem}"):
+            require_local_folder(name)
     (tmp_path / "link").symlink_to(tmp_path)
     require_output(str(tmp_path / "link" / "new"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "link", "loop"]
+
+
+def test_a_file_where_a_folder_must_be() -> None:
+    """Is named without the words of the library that lists folders."""
+    with pytest.raises(SourceError, match="/dev/null isn't a folder"):
+        _list_remote("/dev/null")
 
 
 ON_SPARK = [

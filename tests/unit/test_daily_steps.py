@@ -17,6 +17,7 @@ from jobs import daily
 from spark_assign.cli.job import Outcome
 from spark_assign.cli.steps import FailedStepError, Step, StepOutcome, has_result, run_steps, without_result
 from spark_assign.tables.errors import ConfigError, SparkAssignError
+from spark_assign.tables.stored_plan import has_only_connect
 from tests.cases import cases
 
 CLUSTERS = {"eu": {"bootstrap_server": "eu:9092"}, "us/1": {"bootstrap_server": "us:9092", "command_config": "f"}}
@@ -114,6 +115,21 @@ def test_a_plan_of_connect_clusters_only(steps: Steps, tmp_path: Path) -> None:
     steps.rows["assignment_slices"] = 1
     (tmp_path / "d" / "steps" / "plan.json").unlink()
     assert steps.run(tmp_path, "--records", "r")[1] == ["plan", "diff", "history", "check", "advise"]
+
+
+@cases(
+    "rows is_only_connect",
+    ({"metrics": 0, "rejected": 0, "connect_metrics": 1}, True),
+    ({"metrics": 1, "rejected": 0, "connect_metrics": 1}, False),
+    ({"metrics": 0, "rejected": 1, "connect_metrics": 1}, False),
+    ({"metrics": 0, "rejected": 0, "moves": 0, "connect_metrics": 1}, False),
+    ({"metrics": 0, "rejected": 0, "share_metrics": 0, "connect_metrics": 1}, False),
+    ({"metrics": 0, "rejected": 0}, False),
+    ({}, False),
+)
+def test_which_plans_have_only_connect_clusters(rows: dict[str, int], is_only_connect: bool) -> None:
+    """Not one of groups whose table assignment_slices wasn't stored."""
+    assert has_only_connect(rows) == is_only_connect
 
 
 def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> None:

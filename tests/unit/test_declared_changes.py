@@ -41,6 +41,9 @@ STATE = (
     '"type": "{1}", "values": {{"name": "t", "topic_name": "t", "partitions": {0}, "partition_count": {0}}}}}]}}}}}}'
 )
 CLIENT = "group.id=g\npassword=hush\npartition.assignment.strategy={0}\nsession.timeout.ms={1}\n"
+UNLABELED = DEPLOYMENT.format(3, "a").replace("spark-assign/", "")
+OF_GROUP = "kind: KafkaConnector\nmetadata: {{name: sink}}\nspec: {{config: {{consumer.override.group.id: {0}}}}}\n"
+UNNAMED = [STATE.format(6, "kafka_topic"), STATE.format(6, "kafka_topic").replace('"name": "t"', '"name": null')]
 LIST = "kind: List\n---\nkind: List\nitems: "
 JAVA = "org.apache.kafka.clients.consumer."
 
@@ -123,12 +126,38 @@ def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
     ("x.yaml", "", DEPLOYMENT.format("", "a"), "`replicas` isn't set"),
     ("x.yaml", DEPLOYMENT.format(3, "a"), DEPLOYMENT.format("", "a"), "in group `orders-service` isn't known"),
     ("g.properties", "a=1\n", "group.protocol=consumer\n", "its group isn't known: map the file."),
+    *(
+        ("g.properties", before, after, f"`g.properties`: `{before or after}"[: 16 + (before or after).index("=")])
+        for before, after in (("group.id=a", "group.id=b"), ("application.id=a", ""), ("", "client.id=b"))
+    ),
+    ("g.properties", "group.id=" + 999 * "a", "group.id=" + 998 * "a", "So members leave their group"),
+    ("g.properties", "group.id=a", r"group.id=a\u0000b", r"`group.id` changes from `a` to `a\u0000b`"),
+    ("g.properties", CLIENT.format("", 1), "group.id=h", "`group.id` changes from `g` to `h`"),
+    ("x.yaml", OF_GROUP.format("a"), OF_GROUP.format("b"), "`consumer.override.group.id` changes from `a` to `b`"),
+    ("x.yaml", DEPLOYMENT.format(3, "a"), UNLABELED, "only one version has `spark-assign/group`. Its group `orders-"),
+    ("s.json", *UNNAMED, "topic `t` (`s.json, x`): its name isn't known in one of the versions"),
+    ("s.json", *UNNAMED[::-1], "`kafka_topic without a known name` isn't read: 1 change"),
 )
 def test_what_is_not_read_is_named(tmp_path: Path, name: str, before: str, after: str, note: str) -> None:
     """Kinds, files, and workloads without a group."""
     changes, notes = changed(tmp_path, name, before, after)
     assert note in "".join(notes)
     assert changes == []
+    assert changed(tmp_path, name, after, after) == ([], [])
+
+
+def test_a_group_id_is_trimmed(tmp_path: Path) -> None:
+    """As Kafka does. A workload whose label is removed still counts, and a mapped file is of its group."""
+    assert changed(tmp_path, "g.properties", "group.id=g", "group.id=g \t\\u0000") == ([], [])
+    mapped = Mapped.model_validate({"consumers": {"g.properties": {"group": "mail"}}})
+    found, notes = changed(
+        tmp_path, "g.properties", CLIENT.format("", 1), CLIENT.format("", 2).replace("=g", "=h"), mapped
+    )
+    assert [each[2:6] for each in found] == [("mail", "session.timeout.ms", 1, 2)]
+    assert "`group.id` changes from `g` to `h`" in notes[0]
+    change = ("group", None, "orders-service", "replicas", 3, 2, "d.yaml:6")
+    after = UNLABELED.replace("replicas: 3", "replicas: 2")
+    assert changed(tmp_path, "d.yaml", DEPLOYMENT.format(3, "a"), after)[0][-1] == change
 
 
 def test_properties_of_java(tmp_path: Path) -> None:
@@ -179,7 +208,7 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
     ),
     ("x.yaml", "kind: KafkaTopic\nmetadata: {name: a}\nspec: hush", r"x.yaml:1: spec isn't an object"),
     ("x.properties", "group.id=g\nsession.timeout.ms=hush", r"x.properties:2: session.timeout.ms isn't a number of"),
-    ("x.yaml", "a: 1" + ":1" * 300 + ".", r"x.yaml:1: isn't valid YAML: the value isn't of its type"),
+    ("x.yaml", TOPIC.format("12:30", 1), r"x.yaml:7: partitions isn't a whole number from 1 to 100,000\.$"),
     ("x.yaml", "".join(f"%TAG !a{n}! x\n" for n in range(100_000)), r"x.yaml: more than 100 lines start with %"),
     ("x.json", f"[{'{},' * 4_000_000}", r"x.json:1: more than 4,000,000 values in all files"),
     ("x.json", r'{"kind": "KafkaTopic", "metadata": {"name": "\ud800"}}', r"x.json: a name has half of a surrogate"),
@@ -251,3 +280,9 @@ def test_a_name_in_markdown(text: str, shown: str) -> None:
     """Stays inside its code span, on one line, in one cell."""
     assert markdown_code(text) == shown.replace(r"\x7c", "\\x7c")
     assert markdown_block("a\n```\nb\x1b") == ["````text", "a", "```", "b\\u001b", "````"]
+
+
+def test_a_path_that_cannot_be_read(tmp_path: Path) -> None:
+    """A name that is too long is wrong input."""
+    with pytest.raises(ConfigError, match="can't be read: file name too long"):
+        read_changes("x" * 300, str(tmp_path), Mapped())

@@ -16,7 +16,8 @@ import pytest
 
 from spark_assign.cli.job import Outcome
 from spark_assign.cli.notifications import MAX_LINES, check_url, notify
-from spark_assign.tables.errors import ConfigError
+from spark_assign.cli.options import LOCAL_FILES
+from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit.test_options import commands
 from tests.unit.webhook_stub import Receiver
 
@@ -124,6 +125,15 @@ def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path)
     assert receiver.messages[0]["text"].endswith("\n… and 5 more")
 
 
+def test_the_file_of_alerts_need_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run makes it. A path that can't be read is wrong input."""
+    monkeypatch.setenv(LOCAL_FILES, "yes")
+    new = str(tmp_path / "new.json")
+    assert commands()["check"].parse(["--plan", str(tmp_path), "--notify-state", new]).notify_state == new
+    with pytest.raises(SourceError, match="can't be read: file name too long"):
+        notify("http://127.0.0.1:1", str(tmp_path / ("n" * 300)), Outcome("check"), [])
+
+
 def test_a_pipe_is_no_file_of_alerts(tmp_path: Path) -> None:
     """In a folder that others write to, a job would wait for it forever."""
     os.mkfifo(tmp_path / "alerts.json")
@@ -186,13 +196,6 @@ def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) ->
     ]
     assert len(lines) == 4
     assert len(lines[3]) < 600
-
-
-def test_the_first_run_has_no_file_of_alerts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The run creates `--notify-state`, so it isn't input that must exist: only the missing plan is wrong."""
-    words = ["--notify", "http://127.0.0.1:9/", "--notify-state", f"file:{tmp_path}/new.json"]
-    assert commands()["check"]([*words, "--plan", f"file:{tmp_path}/p"]) == 2
-    assert "Invalid value for '--plan'" in capsys.readouterr().err
 
 
 def test_wrong_input(receiver: Receiver, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -117,6 +118,18 @@ def test_wrong_usage(tmp_path: Path) -> None:
         file.unlink()
 
 
+def test_an_argument_that_is_not_utf_8(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its byte is in the file as text, which every reader of JSON accepts; a path with it can't be written."""
+    file = tmp_path / "outcome.json"
+    for run, words in ((raising(AssertionError()), ["--\udcff"]), (raising(ConfigError("\udcff")), [])):
+        assert example(run)([*words, "--outcome", str(file)]) == 2
+        assert "\\udcff" in json.loads(file.read_bytes().decode())["error"]["message"]
+    assert example(raising(AssertionError()))(["--nonsense", "--outcome", f"{file}\udcff"]) == 2
+    assert "outcome.json\udcff can't be written" in caplog.text
+    assert "outcome.json\udcff: the path isn't UTF-8" in caplog.text
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_which_file_was_requested() -> None:
     """The last one, as click has it; none where there is none."""
     assert find_option(["--outcome", "a", "--outcome=b"], "--outcome") == "b"
@@ -138,6 +151,16 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptur
     assert "can't be written" in caplog.text
     assert example(lambda options: 0)(["--outcome", "nowhere://host/outcome.json"]) == 3
     assert "pyarrow can't write to nowhere://host/outcome.json" in caplog.text
+
+
+def test_a_full_disk_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It isn't wrong input, and is said without the words of Python, as a name that is too long is."""
+    failure = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/m.prom")
+    code, printed = ended(raising(failure), tmp_path / "outcome.json")
+    assert (code, printed["error"]["message"]) == (3, "/m.prom can't be written: no space left on device")
+    assert example(lambda options: 0)(["--outcome", str(tmp_path / ("n" * 300))]) == 3
+    assert "n can't be written: file name too long" in caplog.text
+    assert "Errno" not in caplog.text
 
 
 def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:

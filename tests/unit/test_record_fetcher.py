@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -436,8 +437,9 @@ def test_a_folder_that_was_damaged(end: str | None, tmp_path: Path) -> None:
     )
     if end == "[":
         (tmp_path / "records-1.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ConfigError, match="has a file that this job didn't write, or that is damaged"):
+    with pytest.raises(ConfigError, match="has a file that this job didn't write, or that is damaged") as raised:
         RecordsFolder(tmp_path, "eu")
+    assert not re.search("NoneType|list indices", str(raised.value))
     (tmp_path / "records-1.parquet").unlink()
     os.mkfifo(tmp_path / "records-1.parquet")
     with pytest.raises(SourceError, match="is a pipe or a device"):

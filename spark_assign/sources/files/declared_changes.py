@@ -21,7 +21,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from spark_assign.comparison.declared_changes import MAX_NAME, UNSET, DeclaredCh
 from spark_assign.comparison.what_if import MAX_COUNT
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.sources.auth import properties
-from spark_assign.stores.locations import MAX_FILE_BYTES
+from spark_assign.stores.locations import MAX_FILE_BYTES, problem_of
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.quoting import comment_text
 from spark_assign.tables.quoting import markdown_code as code
@@ -68,6 +68,11 @@ _TERRAFORM = {
 
 _ASSIGNOR = ("partition.assignment.strategy", "group.protocol", "group.remote.assignor")
 _TIMES = ("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
+_IDS = ("group.id", "application.id", "client.id", "group.instance.id")
+"""Client properties of which the members of a group get other IDs, or another group."""
+_CONNECTOR_GROUP = "consumer.override.group.id"
+_TRIMMED = "".join(map(chr, range(33)))
+"""What Kafka removes from both ends of a value (Java's `String.trim`)."""
 _PLAIN = re.compile(r"[A-Za-z0-9._$, -]{0,1000}")
 _CORRECT = "Correct it; render templates first, for example with helm template"
 
@@ -92,13 +97,16 @@ class Mapped(BaseModel):
 
 @dataclass(frozen=True)
 class _Declared:
-    """What a file declares of one thing: its settings, file and line, lines of settings, and group and cluster."""
+    """What a file declares of one thing: its settings, file and line, lines of settings, group and cluster, the IDs
+    that decide about members (`_IDS`), and file and address of a resource of Terraform."""
 
     values: Mapping[str, Any]
     where: str
     lines: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
     cluster: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    resource: str = ""
 
     def place(self, setting: str) -> str:
         line = self.lines.get(setting)
@@ -106,7 +114,7 @@ class _Declared:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        return self.values, self.group, self.cluster
+        return self.values, self.group, self.cluster, self.ids
 
 
 _Key = tuple[str, str, str]
@@ -153,8 +161,14 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
         text = f"can't be read, the first is {code(next(iter(faulty)))}. Workloads of a group in them don't count."
         notes.append(f"{count(len(faulty), 'file')} without a change {text}")
     changes, unread = list(_group_changes(sides, mapped, notes)), dict[str, list[str]]()
+    unnamed = [{each.resource for key in side if key[0] != Kind.TOPIC for each in side[key]} - {""} for side in sides]
     for key in sorted({*sides[0], *sides[1]}):
         found = [side.get(key, []) for side in sides]
+        one = (found[0] or found[1])[0]
+        if key[0] == Kind.TOPIC and not all(found) and one.resource in unnamed[bool(found[0])]:
+            text = "its name isn't known in one of the versions, so what changes isn't known"
+            notes.append(f"topic {code(key[2])} ({code(one.where)}): {text}.")
+            continue
         if [each.content for each in found[0]] == [each.content for each in found[1]] or key[0] == _WORKLOAD:
             continue
         if key[0] in (Kind.TOPIC, Kind.CONNECTOR, Kind.POOL, Kind.CLIENT):
@@ -171,9 +185,13 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
 def _files(location: str) -> dict[str, Path]:
     """Returns the regular files of a folder by relative path, without hidden ones; a file alone has an empty name."""
     root = Path(location)
-    if root.is_file():
+    try:
+        is_file, is_folder = root.is_file(), root.is_dir()
+    except OSError as error:  # a name can be too long
+        raise ConfigError(f"--changes {location}: can't be read: {problem_of(error)}.") from error
+    if is_file:
         return {"": root}
-    if not root.is_dir():
+    if not is_folder:
         raise ConfigError(f"--changes {location}: no such file or folder. For a version without files, give a folder.")
 
     def refuse(error: OSError) -> None:
@@ -224,7 +242,8 @@ def _declarations(name: str, content: bytes, values: _Values) -> list[tuple[_Key
     try:
         text = properties.decode(content) if reader is _client else content.decode("utf-8-sig")
         declarations = list(reader(name, text, values))
-        "".join(text for key, each in declarations for text in (*key, each.group, each.cluster)).encode()
+        for key, each in declarations:
+            "".join((*key, each.group, each.cluster, *each.ids.values())).encode()
         return declarations
     except UnicodeEncodeError:
         raise ConfigError(f"{name}: a name has half of a surrogate pair, which isn't a character.") from None
@@ -277,6 +296,9 @@ class _Fields(dict[str, Any]):
         return "" if value is None else str(value)
 
 
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """The safe loader, whose nodes are expanded within bounds."""
 
@@ -286,9 +308,11 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         values.add(name, line, depth)
         if isinstance(node, yaml.SequenceNode):
             return [self.plain(each, name, values, depth + 1) for each in node.value]
-        if not isinstance(node, yaml.MappingNode):  # a long number, which Python would parse for hours, stays a text
+        # A long number, which Python would parse for hours, stays a text, and so does 12:30, as in Kubernetes.
+        if not isinstance(node, yaml.MappingNode):
+            is_text = len(node.value) > MAX_SCALAR or (node.tag in _NUMBERS and ":" in node.value)
             try:
-                return self.construct_object(node) if len(node.value) <= MAX_SCALAR else str(node.value)
+                return str(node.value) if is_text else self.construct_object(node)
             except (ValueError, LookupError, AttributeError, ArithmeticError):  # PyYAML's, for 2024-13-01, or !!bool x
                 raise ConfigError(f"{name}:{line}: isn't valid YAML: the value isn't of its type.") from None
         fields = _Fields()
@@ -351,7 +375,9 @@ def _manifest(where: str, document: Any) -> _Read:
         yield (_WORKLOAD, kind, title), _Declared(values, where, spec.lines, group, cluster)
     else:
         title = spec.text("topicName", where) or title
-        yield (declares, cluster, title), _Declared(values, where, spec.lines, cluster=cluster)
+        group = spec.fields("config").text(_CONNECTOR_GROUP, where)
+        ids = {_CONNECTOR_GROUP: group} if group else {}
+        yield (declares, cluster, title), _Declared(values, where, spec.lines, cluster=cluster, ids=ids)
 
 
 def _count(where: str, key: str, value: Any) -> int | None:
@@ -403,13 +429,15 @@ def _module(name: str, module: _Fields) -> _Read:
         if resource.get("mode", "managed") != "managed":
             continue
         if not isinstance(values.get(title), str):  # another kind, or a name that is known after apply
-            yield (kind, "", address), _Declared({"": values}, where)
+            unread = f"{kind} without a known name" if title else kind
+            yield (unread, "", address), _Declared({"": values}, where, resource=f"{name}, {address}")
             continue
         counts = {"partitions": values.get(partitions), "replicas": values.get(factor)}
         block = next(iter(_mappings(values, home)), _Fields())
         cluster = block.text("id", where) or ("" if home in block else str(values.get(home) or ""))
         read = {key: _count(where, key, value) for key, value in counts.items()}
-        yield (Kind.TOPIC, cluster, values[title]), _Declared(read, where, cluster=cluster)
+        declared = _Declared(read, where, cluster=cluster, resource=f"{name}, {address}")
+        yield (Kind.TOPIC, cluster, values[title]), declared
     for child in module.objects("child_modules", name):
         yield from _module(name, child)
 
@@ -439,7 +467,8 @@ def _client(name: str, text: str, _: _Values) -> _Read:
     times = {key: int(given[key]) if key in given else None for key in _TIMES}
     lines["assignor"] = next((lines[key] for key in keys if key in _ASSIGNOR), 1)
     values = {"assignor": _assignor(given), **times}
-    yield (Kind.CLIENT, "", name), _Declared(values, f"{name}:1", lines, str.__str__(found.get("group.id", "")))
+    ids = {key: str.__str__(found[key]).strip(_TRIMMED) for key in _IDS if key in found}
+    yield (Kind.CLIENT, "", name), _Declared(values, f"{name}:1", lines, ids.get("group.id", ""), ids=ids)
 
 
 def _assignor(given: Mapping[str, str]) -> str:
@@ -485,8 +514,16 @@ def _changes(
     kind, _, name = key
     assert one is not None
     cluster = one.cluster or None
+    consumer = mapped.consumers.get(name) if kind == Kind.CLIENT else None
+    ids = [each.ids for each in (before, after) if each]
+    for setting in sorted({*ids[0], *ids[-1]}):
+        values = [code(each[setting]) if setting in each else "nothing" for each in (ids[0], ids[-1])]
+        if ids[0].get(setting) != ids[-1].get(setting):
+            text = "So members leave their group, or get other IDs, which isn't planned"
+            notes.append(f"{code(name)}: {code(setting)} changes from {' to '.join(values)}. {text}.")
+            if setting in ("group.id", "application.id") and not consumer:
+                return
     if kind == Kind.CLIENT:
-        consumer = mapped.consumers.get(name)
         title, name = name, consumer.group if consumer else one.group
         cluster = consumer.cluster if consumer else None
         if not name or before is None or after is None:
@@ -512,8 +549,13 @@ def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str
         is_changed = [each.content for each in found[0]] != [each.content for each in found[1]]
         consumer = mapped.consumers.get(key[2]) or mapped.consumers.get(key[2].rpartition("/")[2])
         what, is_known = f"{key[1]} {code(key[2])}", False
-        for position, declared in enumerate(found):
-            one = _one(key, declared) if is_changed else next(iter(declared), None)
+        ones = [_one(key, declared) if is_changed else next(iter(declared), None) for declared in found]
+        named = [each for each in ones if each and each.group]
+        if len(named) == 1 and None not in ones and not consumer:  # the label is new or removed, not the members
+            notes.append(f"{what}: only one version has {code(GROUP_LABEL)}. Its group {code(named[0].group)} counts.")
+            ones = [each and replace(each, group=named[0].group, cluster=named[0].cluster) for each in ones]
+            is_changed = len({each.values["replicas"] for each in ones if each}) > 1
+        for position, one in enumerate(ones):
             group = (consumer.group, consumer.cluster or "") if consumer else one and (one.group, one.cluster)
             if one is None or not group or not group[0]:
                 continue

@@ -370,6 +370,10 @@ def _list_remote(location: str) -> list[str]:
     except FileNotFoundError as error:
         raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
     except (ArrowException, OSError) as error:
+        if isinstance(error, NotADirectoryError):
+            raise SourceError(
+                f"{location} isn't a folder. Name a folder or, for one table, a file such as loads.csv"
+            ) from error
         raise SourceError(f"{location} cannot be listed: {reason(error)}. Spark might: --env local") from error
     return [os.path.relpath(entry.path, base) for entry in entries if entry.is_file]
 

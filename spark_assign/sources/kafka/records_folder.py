@@ -96,7 +96,8 @@ class RecordsFolder:
         try:
             found = self._end()
         except (*_DAMAGE, pa.ArrowException) as error:
-            problem = f"{folder} has a file that this job didn't write, or that is damaged: {problem_of(error)}"
+            cause = "" if isinstance(error, (LookupError, TypeError, AttributeError)) else f": {problem_of(error)}"
+            problem = f"{folder} has a file that this job didn't write, or that is damaged{cause}"
             raise ConfigError(f"{problem}. Remove it, or use another location.") from error
         if others := [name for name in found if name != cluster]:
             raise ConfigError(

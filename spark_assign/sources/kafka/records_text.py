@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -67,7 +68,7 @@ Row = dict[str, Any]
 def is_records_text(path: str) -> bool:
     """Checks whether a path is a local file that isn't Parquet."""
     file = Path(path)
-    if not file.is_file():
+    if not os.path.isfile(file):  # also if its name is too long
         return False
     try:
         with file.open("rb") as stream:
