@@ -273,15 +273,15 @@ def _format_timestamp(micros: int) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _is_valid_at(moment: Column) -> Column:
-    """Returns whether the time range from `start_time` up to, but without, `end_time` contains a time."""
-    return (F.col("start_time") <= moment) & (F.col("end_time").isNull() | (F.col("end_time") > moment))
+def _is_valid_at(moment: Column, start: str = "start_time") -> Column:
+    """Returns whether the time range from `start` up to, but without, `end_time` contains a time."""
+    return (F.col(start) <= moment) & (F.col("end_time").isNull() | (F.col("end_time") > moment))
 
 
 def _damaged(history: History, is_covered: Column, moment: Column) -> DataFrame:
     """Returns UNDESCRIBED: groups with an unreadable record that none had replaced, and those that are too large."""
     kind = F.substring(F.hex("key"), 1, 4)
-    is_last = (F.col("timestamp") <= moment) & (F.col("end_time").isNull() | (F.col("end_time") > moment))
+    is_last = _is_valid_at(moment, "timestamp")
     records = history.unreadable.where(is_covered & is_last & F.col("group_id").isNotNull())
     records = records.where(kind.isNotNull() & ~kind.isin(*_OTHER_RECORDS))
     place = "the record in partition %d of __consumer_offsets, offset %d, can't be read: %s"
