@@ -59,7 +59,7 @@ from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError, count
-from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
+from spark_assign.tables.groups import CHANGELOGS, GROUP_KEY, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
 
@@ -228,7 +228,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
 
     `history` has the tables as attributes.
     """
-    parts = []
+    parts, rejected = [], tables["rejected"]
     if options.as_of:
         tables_of_snapshot = {name: known.get(name) for name in ("topics", "changelogs")}
         topologies = read_topologies(options.topology)
@@ -237,7 +237,11 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         rows = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         parts.append(f"Fleet as of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
         parts += application_texts(fleet.groups, options.top)
-        parts += filter(None, ["\n".join(read_rejected_lines(tables["rejected"])).lstrip("\n")])
+        assert fleet.undescribed is not None
+        code, detail = F.lit("undescribed").alias("code"), F.col("error").alias("detail")
+        undescribed = fleet.undescribed.select(*GROUP_KEY, code, detail)
+        rejected = rejected.join(undescribed, GROUP_KEY, "left_anti").unionByName(undescribed)
+        parts += filter(None, ["\n".join(read_rejected_lines(rejected)).lstrip("\n")])
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
         text = format_histories(tables, options.details, options.top)
@@ -245,7 +249,7 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
     if options.replay:
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)
-    return exit_code(options, tables["rejected"])
+    return exit_code(options, rejected)
 
 
 @contextlib.contextmanager

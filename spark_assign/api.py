@@ -45,7 +45,7 @@ class Fleet(FleetTables):
         loads: rates, lag, and bytes per partition.
         departed: what departed members owned, as in `owned_slices` (`with_members_left`).
         departed_tasks: what departed members of streams groups had, as in `tasks`.
-        undescribed: groups that a snapshot couldn't describe: they are rejected, not empty.
+        undescribed: groups that a snapshot or a history couldn't describe: they are rejected, not empty.
 
     Raises:
         FleetError: a table or column is missing, or has a wrong type. The message lists every fault.
@@ -92,9 +92,10 @@ class Fleet(FleetTables):
         """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `find_drift`.
 
         It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
-        type, and state. It excludes Connect clusters, streams groups (KIP-1071), groups that are too large
-        (`history.rejected`), and clusters whose records don't cover that time. The state of a group before its first
-        record is unknown. Outside of share groups, a partition has at most one owner.
+        type, and state. It excludes Connect clusters, streams groups (KIP-1071), and clusters whose records don't cover
+        that time. Groups that are too large (`history.rejected`), or whose newest records or members' bytes can't be
+        read, are only in `undescribed`. The state of a group before its first record is unknown. Outside of share
+        groups, a partition has at most one owner.
 
         Classic Streams applications have processes, tasks, and topology. `groups` has two more columns for them: why
         an application can't be planned (`problem`), and what is only likely (`caveats`).

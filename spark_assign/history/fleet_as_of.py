@@ -29,6 +29,7 @@ from spark_assign.tables.groups import (
 )
 from spark_assign.tables.schema_fields import nullable
 from spark_assign.wire import consumer_protocol
+from spark_assign.wire.group_records import NAMES
 from spark_assign.wire.reader import WireError
 
 # --- Reads the classic Streams applications of a time: their processes, tasks, and topology ---------------------------
@@ -163,6 +164,10 @@ _MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Times that Python's `datetime` has in UTC, in microseconds since 1970."""
 _APPLICATION_COLUMNS = ("standby_replicas", "leader_process_id", "problem", "caveats")
 """Columns of `groups` that only classic Streams applications have."""
+_OTHER_RECORDS = [
+    f"{number:04X}" for number, name in NAMES.items() if name.endswith(("OffsetCommit", "TargetAssignmentMetadata"))
+]
+"""Key types of records that say nothing about the members of a group, in hexadecimal digits."""
 
 
 def tables_as_of(
@@ -187,6 +192,18 @@ def tables_as_of(
         getattr(history, name).where(is_covered & _is_valid_at(moment))
         for name in ("memberships", "subscriptions_over_time", "ownership", "streams_members")
     )
+    owned = ownership.where("role = 'partition'")
+    # Connectors and the tasks of streams groups (KIP-1071) are no partitions. A group can have been classic before.
+    protocol_type = F.coalesce(F.col("protocol_type"), F.lit("consumer"))
+    is_consumer_group = F.col("group_type").isin(*_CONSUMER_GROUP_TYPES) & protocol_type.eqNullSafe("consumer")
+    undescribed = _damaged(history, is_covered, moment).unionByName(
+        _incomplete(history.rejected, memberships, subscriptions, owned, streams_members)
+    )
+    others = history.groups.where(~is_consumer_group | (F.col("start_time") > moment))
+    others = others.join(streams_members, GROUP_KEY, "left_anti")  # which were applications at this time
+    undescribed = undescribed.join(others, GROUP_KEY, "left_anti")
+    undescribed = undescribed.groupBy(*GROUP_KEY).agg(F.min("error").alias("error"))
+    streams_members = streams_members.join(undescribed, GROUP_KEY, "left_anti")
     sizes = _topics(history, is_covered, moment) if topics is None else topics
     applications = past_applications(
         streams_members,
@@ -197,13 +214,11 @@ def tables_as_of(
         lists_changelogs=topics is not None,
         has_end_offsets=changelogs is not None,
     )
-    # Connectors and the tasks of streams groups (KIP-1071) are no partitions. A group can have been classic before.
-    protocol_type = F.coalesce(F.col("protocol_type"), F.lit("consumer"))
-    is_consumer_group = F.col("group_type").isin(*_CONSUMER_GROUP_TYPES) & protocol_type.eqNullSafe("consumer")
     of_groups = applications.select(*GROUP_KEY, *_APPLICATION_COLUMNS, F.lit(True).alias("is_application"))
     # There are few groups compared with their members: they are broadcast.
     group_types = history.groups.where(is_covered).join(of_groups, GROUP_KEY, "left")
     group_types = group_types.where(is_consumer_group | F.col("is_application"))
+    group_types = group_types.join(undescribed, GROUP_KEY, "left_anti")
     live_groups = F.broadcast(
         group_types.select(*GROUP_KEY, "group_type", *_APPLICATION_COLUMNS).join(last_rebalances, GROUP_KEY)
     )
@@ -211,16 +226,16 @@ def tables_as_of(
     positions = streams_members.select(*MEMBER_KEY, "position")
     member_rows = member_rows.join(positions, MEMBER_KEY, "left")
     member_rows = member_rows.join(applications.select(*GROUP_KEY, F.inline("members")), MEMBER_KEY, "left")
-    is_partition = F.col("role") == "partition"
     return {
         "topics": sizes,
         # All members are in the generation of their group.
         "members": member_rows.select(*(name for name in MEMBERS.names if name in member_rows.columns)),
         "subscriptions": _rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
-        "owned_slices": _rows_of_groups(ownership.where(is_partition), live_groups).select(*ASSIGNMENT_SLICES.names),
+        "owned_slices": _rows_of_groups(owned, live_groups).select(*ASSIGNMENT_SLICES.names),
         "groups": _groups(live_groups, memberships),
         "subtopologies": applications.select(*GROUP_KEY, F.inline("subtopologies")),
         "tasks": applications.select(*GROUP_KEY, F.inline("tasks")),
+        "undescribed": undescribed,
         **({} if changelogs is None else {"changelogs": _rows_of_groups(changelogs, applications)}),
     }
 
@@ -258,9 +273,42 @@ def _format_timestamp(micros: int) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _is_valid_at(moment: Column) -> Column:
-    """Returns whether the time range from `start_time` up to, but without, `end_time` contains a time."""
-    return (F.col("start_time") <= moment) & (F.col("end_time").isNull() | (F.col("end_time") > moment))
+def _is_valid_at(moment: Column, start: str = "start_time") -> Column:
+    """Returns whether the time range from `start` up to, but without, `end_time` contains a time."""
+    return (F.col(start) <= moment) & (F.col("end_time").isNull() | (F.col("end_time") > moment))
+
+
+def _damaged(history: History, is_covered: Column, moment: Column) -> DataFrame:
+    """Returns UNDESCRIBED: groups with an unreadable record that none had replaced, and those that are too large."""
+    kind = F.substring(F.hex("key"), 1, 4)
+    is_last = _is_valid_at(moment, "timestamp")
+    records = history.unreadable.where(is_covered & is_last & F.col("group_id").isNotNull())
+    records = records.where(kind.isNotNull() & ~kind.isin(*_OTHER_RECORDS))
+    place = "the record in partition %d of __consumer_offsets, offset %d, can't be read: %s"
+    error = F.format_string(place, "partition", "offset", "detail").alias("error")
+    too_large = history.rejected.where(is_covered & F.col("code").startswith("too-many-"))
+    return records.select(*GROUP_KEY, error).unionByName(too_large.select(*GROUP_KEY, _rejection()))
+
+
+def _incomplete(
+    rejected: DataFrame, memberships: DataFrame, subscriptions: DataFrame, owned: DataFrame, streams_members: DataFrame
+) -> DataFrame:
+    """Returns UNDESCRIBED: groups with a member whose subscription or assignment can't be read.
+
+    Of these, the history has no row at that time. Classic Streams applications have `groups.problem` instead.
+    """
+    classic = memberships.where("session_timeout_ms IS NOT NULL").join(streams_members, GROUP_KEY, "left_anti")
+    without = {"unreadable-subscription": subscriptions, "unreadable-assignment": owned}
+    members = [
+        classic.join(rows, MEMBER_KEY, "left_anti").select(*GROUP_KEY, F.lit(code).alias("code")).distinct()
+        for code, rows in without.items()
+    ]
+    found = rejected.join(members[0].unionByName(members[1]), [*GROUP_KEY, "code"], "left_semi")
+    return found.select(*GROUP_KEY, _rejection())
+
+
+def _rejection() -> Column:
+    return F.concat_ws(": ", "code", "detail").alias("error")
 
 
 def _last_rebalance(rebalances: DataFrame) -> DataFrame:

@@ -132,8 +132,9 @@ INITIALIZED = schema(_GROUP, _SLICE)
 `count` 0 means that no partition of the topic is initialized. In a group without rows, all partitions are."""
 
 UNDESCRIBED = schema(_GROUP, "error string")
-"""Groups that the cluster listed but did not describe, or not completely, with its error. A group without members is
-rejected, unless its state is `Empty` or `Dead`: then only its offsets could not be read."""
+"""Groups that the cluster listed but did not describe, or not completely, with its error; in a fleet of the past, those
+whose records can't be read. A group without members is rejected, unless its state is `Empty` or `Dead`: then only its
+offsets could not be read."""
 
 EMPTY_STATES = ("Empty", "Dead")
 """States of a group that has no members."""

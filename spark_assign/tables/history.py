@@ -132,10 +132,11 @@ DEPLOYS = schema(
 
 UNREADABLE = schema(
     "cluster string, partition int, offset long, timestamp timestamp, code string, detail string",
-    "group_id string?, key binary?, value binary?",
+    "group_id string?, key binary?, value binary?, end_time timestamp?",
 )
 """One row per record that can't be decoded, unchanged. `code`: `unknown-type` (unknown version of the key),
-`newer-version` (of the value), `corrupt`, or `no-key`."""
+`newer-version` (of the value), `corrupt`, or `no-key`. `end_time`: for a record about the group itself, not a commit,
+time of the record that replaced it, which has the same key or ends the group; null if there is none."""
 
 HISTORY_TABLES: dict[str, StructType] = {
     "groups": GROUPS,

@@ -228,7 +228,57 @@ def test_a_group_that_is_too_large_is_named(
     tables = {"rejected": history.rejected}
     assert show_history(options, history, tables, {}) == 1
     _, rejected = capsys.readouterr().out.split("\n\n")
-    assert rejected == "Rejected:\n  c/huge: too-many-members: 5 generations with 3 members\n"
+    assert rejected == "Rejected:\n  c/huge: undescribed: too-many-members: 5 generations with 3 members\n"
+
+
+def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is undescribed as long as its newest record can't be read, or a member's bytes can't; then it is rejected."""
+
+    def unreadable(group_id: str | None, number: int, until: datetime | None = None) -> Row:
+        place = {"partition": 1, "offset": 5, "timestamp": TEN, "end_time": until, "code": "corrupt", "detail": "short"}
+        return {"cluster": "c", "group_id": group_id, "kind": "unreadable", **place, "key": number.to_bytes(2) + b"k"}
+
+    def rejected(group_id: str, code: str) -> Row:
+        return {"cluster": "c", "group_id": group_id, "kind": "rejected", "code": code, "detail": f"{group_id}'s"}
+
+    has = {"t": (0, 1, 1)}
+    topic_without_owner = [row for row in member("unassigned", "m", TEN, None, has) if row["kind"] != "ownership"]
+    history = history_of(
+        spark,
+        [
+            *ROWS,
+            *(unreadable("orders", 2, HALF), unreadable("shared", 13), unreadable("damaged", 2)),
+            *(unreadable("idle", 1), unreadable("moved", 6), unreadable("workers", 2), unreadable(None, 99)),
+            *(
+                *(group("unread", "classic"), rebalance("unread", 1, TEN, "range")),
+                rebalance("unread", 2, ELEVEN, "range"),
+            ),
+            *(*member("unread", "u", TEN, ELEVEN), *member("unread", "v", ELEVEN, None, has)),
+            *(group("unassigned", "classic"), rebalance("unassigned", 1, TEN, "range"), *topic_without_owner),
+            *(rejected("unread", "unreadable-subscription"), rejected("unassigned", "unreadable-assignment")),
+            *(rejected("workers", "unreadable-assignment"), rejected("orders", "unreadable-subscription")),
+            *(group("huge", "classic"), rejected("huge", "too-many-members")),
+        ],
+    )
+    place = "the record in partition 1 of __consumer_offsets, offset 5, can't be read: short"
+    later = [
+        *(("damaged", place), ("huge", "too-many-members: huge's"), ("shared", place)),
+        ("unassigned", "unreadable-assignment: unassigned's"),
+    ]
+    fleet = Fleet.as_of(history, TEN)
+    assert fleet.undescribed is not None
+    unread = ("unread", "unreadable-subscription: unread's")
+    assert tuples(fleet.undescribed, "group_id", "error") == sorted([*later, ("orders", place), unread])
+    assert fleet.groups is not None
+    assert fleet.owned_slices is not None
+    for table in (fleet.groups, fleet.members, fleet.subscriptions, fleet.owned_slices):
+        assert {group_id for (group_id,) in tuples(table, "group_id")} <= {"gone", "idle", "moved"}
+    planned = plan(fleet)
+    assert {code for group_id, code in tuples(planned.rejected, "group_id", "code")} == {"undescribed"}
+    assert tuples(planned.metrics, "group_id") == [("gone",), ("idle",), ("moved",)]
+    of_eleven = Fleet.as_of(history, ELEVEN).undescribed
+    assert of_eleven is not None
+    assert tuples(of_eleven, "group_id", "error") == later
 
 
 @pytest.mark.parametrize(

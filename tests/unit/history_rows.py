@@ -81,7 +81,7 @@ def tables() -> dict[str, list[Row]]:
         "pauses": [pause("payments", 90, 5), pause("payments", 1800)],
         "unreadable": [
             {"cluster": "shop", "partition": 3, "offset": at_, "timestamp": at(0), "code": code, "detail": "x"}
-            | {"group_id": name, "key": b"k", "value": None}
+            | {"group_id": name, "key": b"k", "value": None, "end_time": None}
             for at_, (code, name) in enumerate([("corrupt", "carts"), ("corrupt", None), ("newer-version", None)])
         ],
         "rejected": [],

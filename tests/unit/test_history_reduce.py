@@ -63,7 +63,7 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     assert {row["kind"] for row in rows} == set(facts.KINDS)
     for row in kept:
         assert {name: row[name] for name in RECORDS.names} == vars(given[row["offset"]])
-        assert (row["code"] is None) == (row["kind"] == facts.RECORD)
+        assert row["code"] is not None if row["kind"] == facts.UNREADABLE else row["code"] in (None, "newer-version")
     assert {row["code"] for row in kept} >= {"no-key", "corrupt", "unknown-type", "newer-version"}
 
 
@@ -130,8 +130,10 @@ def test_versions_that_are_not_known_yet() -> None:
     keys = {1: write_key(1, {"group": "g", "topic": "t", "partition": 0}), 2: write_key(2, {"group": "g"})}
     given = [Raw("c", 0, kind, 1, key, (NEWEST[kind] + 1).to_bytes(2) + b"x") for kind, key in keys.items()]
     rows = reduce_records(table(given), GAP_MS).to_pylist()
-    assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unreadable", "g", "newer-version")] * 2
-    assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[1], NAMES[2]]
+    assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [
+        *(("record", "g", "newer-version"), ("unreadable", "g", "newer-version"))
+    ]
+    assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[2], NAMES[1]]
 
 
 def test_tables_of_buckets_are_those_of_all_records(seed: int) -> None:
@@ -144,7 +146,7 @@ def test_tables_of_buckets_are_those_of_all_records(seed: int) -> None:
     expected = [
         (*(row[name] for name in columns), datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=row["at_ms"]))
         for row in whole([given])
-        if row["kind"] == facts.UNREADABLE
+        if row["code"] is not None
     ]
     found = [tuple(row[name] for name in (*columns, "timestamp")) for row in rows if row["kind"] == "unreadable"]
     assert expected

@@ -157,10 +157,10 @@ def test_connect_workers_are_named_without_hosts() -> None:
 
 @pytest.mark.parametrize(("protocol_type", "protocol"), [("consumer", "range"), ("connect", "sessioned")])
 def test_of_members_without_bytes_nothing_is_made_up(protocol_type: str, protocol: str) -> None:
-    """A member has no assignment before its first one; bytes that can't be read are left out."""
-    for before in (b"", b"\0", HOST.encode()):
+    """A member has no assignment before its first one; bytes that can't be read become others that can't."""
+    for before, expected in ((b"", b""), (b"\0", b"\0"), (HOST.encode(), b"\0")):
         (after,) = left_of([group(protocol_type, protocol, before, before)])
-        assert (member_of(after)["subscription"], member_of(after)["assignment"]) == (b"", b"")
+        assert (member_of(after)["subscription"], member_of(after)["assignment"]) == (expected, expected)
 
 
 def test_workers_that_run_nothing_yet() -> None:
@@ -235,7 +235,7 @@ def test_of_what_cannot_be_read_nothing_is_left() -> None:
     state, name = struct.pack(">hhq", 1, 0, 4), struct.pack(">h", 32767) + b"\xff" * 32767
     worker = group("connect", "sessioned", state, struct.pack(">hh", 1, 0) + name + struct.pack(">hq", 0, 4))
     (after,) = left_of([worker])
-    assert member_of(after)["assignment"] == b""
+    assert member_of(after)["assignment"] == b"\0"
 
 
 def test_no_host_of_the_sample_is_left_and_all_else_is() -> None:

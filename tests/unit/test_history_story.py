@@ -266,6 +266,42 @@ def test_bytes_that_nobody_can_read_cost_no_group(log: Log) -> None:
     assert found == [("corrupt", 7, 2, 3_000, key, b"\0\3\0")]
 
 
+def test_an_unreadable_record_lasts_until_another_replaces_it(log: Log) -> None:
+    """The next one with its key, or the end of the group. The history builds on the others."""
+    columns = ("code", "timestamp", "end_time")
+    log.write(1_000, GROUP, b"\0\3\0")
+    log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0]})]))
+    log.write(3_000, GROUP, b"\0\3\0")
+    assert log.table_rows("unreadable", *columns) == [("corrupt", 1_000, 2_000), ("corrupt", 3_000, None)]
+    log.write(4_000, GROUP, None)
+    assert log.table_rows("unreadable", *columns) == [("corrupt", 1_000, 2_000), ("corrupt", 3_000, 4_000)]
+    other = Log()
+    join(other, 1_000, 1, "a", {"a": {"t": [0]}}, t=[0])
+    for member_id in "ab":
+        other.write(2_000, "ConsumerGroupMemberMetadata", b"\0\0\1", memberId=member_id)
+    other.write(3_000, "ConsumerGroupMemberMetadata", metadata("b", "t"), memberId="b")
+    assert other.table_rows("unreadable", *columns) == [("corrupt", 2_000, None), ("corrupt", 2_000, 3_000)]
+    other.write(4_000, "ConsumerGroupMetadata", None)
+    assert other.table_rows("unreadable", *columns) == [("corrupt", 2_000, 4_000), ("corrupt", 2_000, 3_000)]
+
+
+@cases(
+    "name group_type key",
+    (GROUP, "classic", {}),
+    ("ShareGroupMemberMetadata", "share", {"memberId": "m"}),
+)
+def test_a_group_of_which_no_record_can_be_read_has_the_type_of_its_keys(
+    log: Log, name: str, group_type: str, key: dict[str, str]
+) -> None:
+    """It isn't simple, even if it commits. A record of an unknown version is one, too."""
+    log.write(1_000, name, b"\0\1\0", **key)
+    log.commits("t", 0, 1_000, 2_000)
+    assert log.table_rows("groups", "group_type", "protocol_type", "rebalances") == [(group_type, None, 0)]
+    log.rows[0] |= {"code": "newer-version", "detail": "unknown"}
+    assert log.table_rows("groups", "group_type", "records") == [(group_type, 2)]
+    assert log.table_rows("unreadable", "code", "detail") == [("newer-version", "unknown")]
+
+
 def test_members_of_a_classic_group_are_read_completely(log: Log) -> None:
     """Sorted by id, with their positions in the record; a rack is in subscriptions of version 3 (KIP-881)."""
     with_rack = subscription("t", "u", version=3) + struct.pack(">ih", -1, 2) + b"r1"

@@ -295,11 +295,13 @@ def test_an_assignor_that_fails_ends_its_replay_only(monkeypatch: pytest.MonkeyP
 def test_groups_that_cannot_be_replayed() -> None:
     """By their type, their assignor, or because nothing happened."""
     member, of_kafka = classic_member("a", {"t": [0]}), "GroupMetadata"
-    logs = {name: Log() for name in ("streams", "connect", "once", "empty", "good")}
+    logs = {name: Log() for name in ("streams", "connect", "once", "empty", "unread", "good")}
     logs["streams"].write(1_000, of_kafka, generation(1, [member], protocol="stream"))
     logs["streams"].write(2_000, of_kafka, generation(2, [member], protocol="stream"))
     for number in (1, 2):
         logs["connect"].write(1_000 * number, of_kafka, generation(number, [member], protocolType="connect"))
+        unread = {**member, "subscription": b""}
+        logs["unread"].write(1_000 * number, of_kafka, generation(number, [unread]))
         logs["good"].write(1_000 * number, of_kafka, generation(number, [member], protocolType=""))
     logs["once"].write(1_000, of_kafka, generation(1, [member]))
     logs["empty"].commits("t", 0, 1_000, 2_000)
@@ -315,6 +317,11 @@ def test_groups_that_cannot_be_replayed() -> None:
             "connect": ("out-of-scope", "Its members aren't consumers. Their protocol type is connect"),
             "once": ("no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"),
             "empty": ("no-rebalances", "The group has commits, but no member on record"),
+            "unread": (
+                "unreadable-subscription",
+                "member_id=a, generation=1: 2 bytes expected at byte 0, 0 left. "
+                "The subscription of the member is unknown",
+            ),
         }.items()
     }
 

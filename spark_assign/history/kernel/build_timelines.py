@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -39,7 +39,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
     UnreadableRecord,
 )
-from spark_assign.wire.group_records import NAMES, read_value
+from spark_assign.wire.group_records import NAMES, read_key, read_value
 from spark_assign.wire.reader import WireError
 
 # --- broker groups ----------------------------------------------------------------------------------------------------
@@ -295,9 +295,10 @@ def _build_timeline(group: GroupFacts) -> Timeline:
             tracker.group_type, tracker.protocol_type = kept.group_type, kept.protocol_type
             break
     has_commits = bool(group.commits or group.tombstones)
+    # A tombstone alone is also written for groups that only commit.
+    group_type = tracker.group_type or _type_of(unreadable) or (None if has_commits else tracker.last_tombstone_type)
     return Timeline(
-        # A tombstone alone is also written for groups that only commit.
-        group_type=tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE,
+        group_type=group_type or SIMPLE,
         protocol_type=tracker.protocol_type if tracker.group_type == CLASSIC else None,
         generations=tuple(tracker.generations),
         ownership=tracker.ownership.intervals(),
@@ -309,6 +310,12 @@ def _build_timeline(group: GroupFacts) -> Timeline:
         unreadable=tuple(unreadable),
         topic_ids={topic: topic_id for topic_id, topic in sorted(topics.items())},
     )
+
+
+def _type_of(unreadable: Sequence[UnreadableRecord]) -> str | None:
+    """Returns the group type that the key of the last of these records names; None if there is none."""
+    names = parse_record_name(read_key(unreadable[-1].key or b"").name) if unreadable else None
+    return names and names[0]
 
 
 def _read_topic_names(group: GroupFacts) -> dict[str, str]:

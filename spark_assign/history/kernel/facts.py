@@ -2,7 +2,8 @@
 
 A fact is tagged by its `kind`:
 
-    record     an unchanged coordinator record about a group: key, value, and where and when it was written
+    record     an unchanged coordinator record about a group: key, value, and where and when it was written; code and
+               detail if its version isn't known
     commits    the commits of one topic by a group, as intervals in which no two consecutive commits are further apart
                than the threshold. The intervals of several batches merge to those of all of them, in any order. Fields:
                topic; topic_id if a record names it; `commit_intervals` with partition, start_ms and end_ms (first and
@@ -10,8 +11,8 @@ A fact is tagged by its `kind`:
                and next_offset (committed soon after start_ms, see `commit_intervals`); and `once` with partition,
                at_ms, and offset of intervals of a single commit
     deleted    the same for the tombstones of a topic's commits, one interval per partition; offsets have no meaning
-    unreadable     a record that can't be decoded, unchanged, with code and detail; the group is null if even that is
-               unknown
+    unreadable     any other record that can't be decoded, unchanged, with code and detail; the group is null if even
+               that is unknown
 
 Every fact has the cluster and, except for some `unreadable` facts, the group.
 
@@ -24,7 +25,7 @@ record has no timestamp (log format of Kafka 0.9), the one in the value is used.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -116,7 +117,7 @@ class _Batch:
         is_commit = self._keys.topic >= 0
         self._commit_rows = np.flatnonzero(is_readable & is_commit & ~is_tombstone)
         self._deleted_rows = np.flatnonzero(is_readable & is_commit & is_tombstone)
-        self._group_record_rows = np.flatnonzero(is_readable & ~is_commit)
+        self._group_record_rows = np.flatnonzero(is_time & (self._keys.record_type >= 0) & ~is_commit)
 
     def _find_newer_versions(self, is_tombstone: BoolArray) -> BoolArray:
         """Returns which values have an unknown, newer version. They are unreadable: a new field might matter."""
@@ -160,17 +161,18 @@ class _Batch:
 
     def group_records(self) -> pa.Table:
         """Returns the records about groups, unchanged."""
-        return self._record_facts(RECORD, self._group_record_rows, {})
+        return self._record_facts(RECORD, self._group_record_rows)
 
     def unreadable(self) -> pa.Table:
         """Returns the records that can't be decoded, unchanged. Must be called after `commits`."""
-        rows = np.array(sorted(self._faults), np.int64)
-        code, detail = (pa.array([self._faults[row][item] for row in rows.tolist()], pa.string()) for item in (0, 1))
-        return self._record_facts(UNREADABLE, rows, {"code": code, "detail": detail})
+        rows = np.array(sorted(self._faults.keys() - set(self._group_record_rows.tolist())), np.int64)
+        return self._record_facts(UNREADABLE, rows)
 
-    def _record_facts(self, kind: str, rows: IntArray, fault_columns: Mapping[str, pa.Array]) -> pa.Table:
+    def _record_facts(self, kind: str, rows: IntArray) -> pa.Table:
         columns = {name: _take(self._records[name], rows) for name in RECORDS.names}
-        columns |= {"group_id": self._names("group", rows), **fault_columns}
+        faults = [self._faults.get(row, (None, None)) for row in rows.tolist()]
+        code, detail = (pa.array([fault[item] for fault in faults], pa.string()) for item in (0, 1))
+        columns |= {"group_id": self._names("group", rows), "code": code, "detail": detail}
         return tagged(kind, columns, len(rows), FACTS)
 
     def _interval_facts(

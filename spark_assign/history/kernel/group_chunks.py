@@ -65,12 +65,13 @@ class GroupFacts:
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
     def raw_records_of_types(self, record_types: Sequence[int]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yields key and value of the records with these key types."""
+        """Yields key and value of the records with these key types, without those of unknown versions."""
         prefixes = [record_type.to_bytes(2, "big") for record_type in record_types]
         if self._record_types.isdisjoint(prefixes):
             return
         keys = pc.binary_slice(self._raw_records["key"], 0, 2)
-        records = self._raw_records.filter(pc.is_in(keys, value_set=pa.array(prefixes)))
+        is_of_types = pc.is_in(keys, value_set=pa.array(prefixes))
+        records = self._raw_records.filter(pc.and_(is_of_types, pc.is_null(self._raw_records["code"])))
         yield from zip(records["key"].to_pylist(), records["value"].to_pylist(), strict=True)
 
 
@@ -129,7 +130,7 @@ class GroupChunk:
         clusters, names = self.clusters.to_pylist(), self.names.to_pylist()
         groups = np.arange(len(names) + 1)
         commit_starts = np.searchsorted(self.commits.group, groups).tolist()
-        records = self._facts.select(["partition", "offset", "at_ms", "key", "value"])
+        records = self._facts.select(["partition", "offset", "at_ms", "key", "value", "code", "detail"])
         topic_ids = self._topic_ids_by_group()
         num_commits, tombstones = map(self._count_by_group, (self._commit_intervals, self._deleted_intervals))
         first_ms, last_ms = (self._reduce_times(reduce).tolist() for reduce in (np.minimum, np.maximum))

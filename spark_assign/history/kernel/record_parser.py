@@ -8,6 +8,7 @@ object, so a comparison of generations finds that out at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_assign.connect import connect_protocol
@@ -25,8 +26,8 @@ CONNECT = "connect"
 METADATA = "Metadata"
 """The record of a group's epoch in the broker's protocols."""
 
-RawRecord = tuple[int, int, int, bytes | None, bytes | None]
-"""Partition, offset, time, key, and value of a record."""
+RawRecord = tuple[int, int, int, bytes | None, bytes | None, str | None, str | None]
+"""Partition, offset, time, key, and value of a record; code and detail if its version isn't known."""
 
 PARTITION, CONNECTOR, TASK = "partition", "connector", "task"
 ACTIVE, STANDBY = "active", "standby"
@@ -89,19 +90,31 @@ class ParsedRecord(NamedTuple):
 def parse_records(records: Iterable[RawRecord], unreadable: list[UnreadableRecord]) -> Iterator[ParsedRecord]:
     """Yields the records about the group itself, without duplicates; appends unreadable records to `unreadable`."""
     previous = None
-    for partition, offset, at_ms, key, value in records:
+    current: dict[str, dict[object, int]] = {}  # indexes of unreadable records without a later one of their key
+    for partition, offset, at_ms, key, value, code, detail in records:
         if (partition, offset) == previous:
             continue
         previous = partition, offset
+        record_key = read_key(key or b"")
+        names = parse_record_name(record_key.name)
+        assert names is not None  # commits aren't among the records
+        of_type = current.setdefault(names[0], {})
+        fields = None
         try:
-            record_key = read_key(key or b"")
-            names = parse_record_name(record_key.name)
-            fields = None if names is None or value is None else read_value(record_key.type, value).fields
+            if value is not None and code is None:
+                fields = read_value(record_key.type, value).fields
         except WireError as error:
-            unreadable.append(UnreadableRecord(partition, offset, at_ms, "corrupt", str(error), key, value))
-            continue
-        if names is not None:
-            yield ParsedRecord(partition, offset, at_ms, *names, record_key.fields, fields)
+            code, detail = "corrupt", str(error)
+        record = ParsedRecord(partition, offset, at_ms, *names, record_key.fields, fields)
+        name = record.record_type, *record.key.values()
+        replaced = list(of_type) if record.is_group_tombstone else [name] if name in of_type else []
+        for index in map(of_type.pop, replaced):
+            unreadable[index] = replace(unreadable[index], end_ms=at_ms)
+        if code is None:
+            yield record
+        else:
+            of_type[name] = len(unreadable)
+            unreadable.append(UnreadableRecord(partition, offset, at_ms, code, detail or "", key, value))
 
 
 def group_by_write(records: Iterable[ParsedRecord]) -> Iterator[list[ParsedRecord]]:
@@ -215,7 +228,7 @@ class EmbeddedProtocolReader:
 
     def _read_subscription(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> _Subscription:
         data = fields["subscription"]
-        if value["protocolType"] != CONSUMER or not data:
+        if value["protocolType"] != CONSUMER:
             return _NO_SUBSCRIPTION
         try:
             return self._subscriptions.get((data,), self._read_consumer_subscription)

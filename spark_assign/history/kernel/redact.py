@@ -30,6 +30,8 @@ _ASSIGNORS_WITHOUT_HOSTS = {"range", "roundrobin", "sticky", "cooperative-sticky
 _CONNECT_CLIENT_ID = re.compile(r"\Aconnect-.*:(\d+)", re.DOTALL)
 _NULL_BYTES = struct.pack(">i", -1)
 _EMPTY_STRING = struct.pack(">h", 0)
+_UNDECODABLE = b"\0"
+"""No valid bytes of any protocol: what a member sent remains unknown, instead of nothing."""
 
 
 def redact_records(records: pa.RecordBatch, *, hosts: bool, metadata: bool) -> pa.RecordBatch:
@@ -96,7 +98,7 @@ def _find_plain_commits(keys: pa.Array, values: pa.Array, metadata: bool) -> Boo
 
 
 def redact_hosts(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields of a value without hosts. Embedded bytes that can't be decoded become empty.
+    """Returns the fields of a value without hosts. Embedded bytes that can't be decoded become `_UNDECODABLE`.
 
     Args:
         name: the record type, such as `GroupMetadata`.
@@ -144,13 +146,13 @@ def _redact_worker_name(text: str) -> str:
 
 
 def _redact_bytes(redact: Any, data: bytes, *args: str) -> bytes:
-    """Returns redacted bytes; empty if they are empty or can't be decoded."""
+    """Returns redacted bytes: empty if they are empty, `_UNDECODABLE` if they can't be decoded."""
     if not data:
         return data
     try:
         redacted: bytes = redact(data, *args)
     except WireError:
-        return b""
+        return _UNDECODABLE
     return redacted
 
 

@@ -141,7 +141,10 @@ class CommitInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class UnreadableRecord:
-    """A record that can't be decoded. Codes are those of `tables.history.UNREADABLE`."""
+    """A record that can't be decoded. Codes are those of `tables.history.UNREADABLE`.
+
+    `end_ms` is the time of the record that replaces it: the next one with its key, or one that ends its group.
+    """
 
     partition: int
     offset: int
@@ -150,6 +153,7 @@ class UnreadableRecord:
     detail: str
     key: bytes | None
     value: bytes | None
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ class Timeline:
     """The past of one group.
 
     Attributes:
-        group_type: `classic`, `consumer`, `share`, `streams`, or `simple` if there are only commits.
+        group_type: `classic`, `consumer`, `share`, `streams`, or `simple` if there are only commits. If no record of
+            the group can be read, it is that of their keys.
         protocol_type: protocol type of a classic group, `consumer`, `connect`, or what its clients chose; else None.
         generations: generations in the order of their records.
         ownership: sorted by start_ms, member, role, topic.

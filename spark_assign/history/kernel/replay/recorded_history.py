@@ -198,6 +198,8 @@ def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
         return "out-of-scope", f"A group of type {group_type} has no consumer assignor"
     if any(generation.assignor == STREAMS for generation in timeline.generations):
         return "out-of-scope", "Its members are of a Kafka Streams application, which requires its own assignor"
+    if timeline.rejected:  # a member without its subscription or assignment would be another group
+        return timeline.rejected[0]
     if sum(timeline.is_rebalance) < 2:
         return "no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"
     return _find_impossible_partition(timeline)
