@@ -29,6 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_assign.sources.files import tables
+from spark_assign.spark.dataframes import union
 from spark_assign.stores import local_tables, local_text
 from spark_assign.stores.local_text import parse_column, read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.locations import FileFaults, UnreadableFileError
@@ -402,6 +404,23 @@ def test_spark_decodes_folders_in_another_way(tmp_path: Path) -> None:
     assert local_tables.partition_of("t", "a=ä/b=%25/x.csv", by_spark=True) == {"a": "ä", "b": "%"}
     with pytest.raises(SourceError, match=r"^t has the folder a=%C3%A4, which Spark reads as other characters, since"):
         local_tables.partition_of("t", "a=%C3%A4/b=%25/x.csv", by_spark=True)
+
+
+def test_folders_that_only_spark_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of another machine are listed, so that their folders are checked as well."""
+    shape = tables.Shape("A fleet", {"topics": SCHEMA}, ())
+    monkeypatch.setattr(tables, "_files", lambda spark, location: ["topics/a=%C3%A4/x.csv"])
+    with pytest.raises(SourceError, match=r"^s3://b/topics has the folder a=%C3%A4, which Spark reads as other"):
+        tables.find_tables(Mock(), shape, "s3://b")
+    monkeypatch.setattr(tables, "_files", lambda spark, location: ["a=%ff/x.csv"])
+    with pytest.raises(SourceError, match=r"^s3://b/t has the folder a=%ff, "):
+        tables.find_tables(Mock(), shape, None, tables={"topics": "s3://b/t"})
+
+
+def test_tables_in_another_case() -> None:
+    """Files of several formats, or that only Spark reads, are one table only then."""
+    with pytest.raises(SourceError, match=r"^topics: the column Note is also there in another case. Rename one of"):
+        union([Mock(columns=["note"]), Mock(columns=["Note"])], "topics")
 
 
 @cases(
