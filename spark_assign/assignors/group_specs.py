@@ -525,7 +525,7 @@ REMEDIES = {
 
 @dataclass(frozen=True)
 class PartitionLoads:
-    """Loads of the partitions of all topics of `GroupSpecs`; NaN if unknown.
+    """Loads of the partitions of all topics of `GroupSpecs`; NaN if unknown or invalid.
 
     Attributes:
         start: index of each topic's first partition in the columns below.
@@ -573,7 +573,7 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
         exists = (partition >= 0) & (partition < sizes[topic])
         position = start[topic[exists]] + partition[exists]
         for name, column in values.items():
-            is_known = ~np.isnan(column[exists])
+            is_known = (column[exists] >= 0) & (column[exists] <= MAX_LOAD)  # sums of invalid ones could be infinite
             columns[name][position[is_known]] = column[exists][is_known]
     has_loads = np.zeros(len(fact_group_index), bool)
     has_rate = np.repeat(topics.is_subscribed, sizes) & ~np.isnan(columns["in_messages_per_second"])

@@ -37,6 +37,7 @@ from spark_assign.numeric.arrays import (
     to_int_array,
 )
 from spark_assign.spark.engine import cached, dataframe_of, with_schema
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 
 _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(arrow_types.to_arrow_schema).parameters else {}
@@ -74,10 +75,13 @@ def dataframe_of_rows(spark: SparkSession, rows: Iterable[Mapping[str, Any]], sc
     return dataframe_of(spark, table, nullable)
 
 
-def union(tables: Iterable[DataFrame]) -> DataFrame:
-    """Returns the rows of all tables; missing columns are null."""
+def union(tables: Iterable[DataFrame], name: str = "tables") -> DataFrame:
+    """Returns the rows of all tables; missing columns are null. Raises SourceError, which has the `name` of the union,
+    if two columns differ only in case, which engines ignore."""
     listed = list(tables)
     names = {name for table in listed for name in table.columns}
+    if twice := sorted(names - {*{each.lower(): each for each in sorted(names)}.values()}):
+        raise SourceError(f"{name}: the column {twice[0]} is also there in another case. Rename one of them")
     if any(names - set(table.columns) for table in listed):  # typed here, because Sail adds columns without a type
         types = {field.name: field.dataType for table in listed for field in table.schema.fields}
         listed = [_with_columns(table, types) for table in listed]

@@ -65,6 +65,7 @@ _LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 256 << 20
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_BAD_ESCAPE, _NOT_ASCII = re.compile("%(?![0-9A-Fa-f]{2})"), re.compile("%[89A-Fa-f]")
 _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
 _DELTAS = {6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY"}
@@ -111,14 +112,47 @@ def walk(folder: str) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(path, name), folder) for name in names if name[0] not in "._")
 
 
-def list_files(sources: Sequence[str]) -> list[LocalFile]:
+def list_files(sources: Sequence[str], *, by_spark: bool = False) -> list[LocalFile]:
     """Returns the files of a table that has these files and folders, sorted, without hidden ones (`_SUCCESS`, `.crc`).
 
     Raises:
-        SourceError: a file is a pipe or a device, or is in a folder that isn't one of a partition (`name=value`), which
-            Spark would pass over; or see `walk`.
+        SourceError: a file is a pipe or a device; or see `walk` and `partition_of`.
     """
-    return [file for source in sources for file in _files_of(source)]
+    return [file for source in sources for file in _files_of(source, by_spark)]
+
+
+def partition_of(source: str, name: str, *, by_spark: bool = False) -> dict[str, str | None]:
+    """Returns the values of the columns that are in the names of folders (`cluster=eu/`).
+
+    Args:
+        source: the folder of a table.
+        name: the path of a file in it.
+        by_spark: whether Spark decodes the names. For Spark, each `%XX` is a character, not a byte of UTF-8.
+
+    Raises:
+        SourceError: a folder isn't one of a partition, which Spark would pass over; a column is in two folders; or a
+            name can't be decoded, so that two folders could have the same value.
+    """
+    values: dict[str, str | None] = {}
+    for folder in name.split("/")[:-1]:
+        key, equals, value = folder.partition("=")
+        shown = shortened(folder)
+        if not equals:
+            problem = f"has files in {shown}, a folder that isn't one of a partition (name=value)"
+            raise SourceError(f"{source} {problem}. Move them up, or away")
+        if key in values:
+            raise SourceError(f"{source} has the folder {shown} in another one of {key}. Remove or rename one of them")
+        if _BAD_ESCAPE.search(value):
+            raise SourceError(f"{source} has the folder {shown}, in which % isn't the start of %XX. Write %25 for %")
+        if by_spark and _NOT_ASCII.search(value):
+            problem = "which Spark reads as other characters, since its % is a byte of UTF-8"
+            raise SourceError(f"{source} has the folder {shown}, {problem}. Rename it to the characters themselves")
+        try:
+            values[key] = None if value == _NULL_PARTITION else unquote(value, errors="strict")
+            f"{key}{values[key]}".encode()
+        except UnicodeError:
+            raise SourceError(f"{source} has the folder {shown}, whose name isn't UTF-8. Rename it") from None
+    return values
 
 
 def refuse_pipe(path: str) -> None:
@@ -127,18 +161,13 @@ def refuse_pipe(path: str) -> None:
         raise SourceError(f"{path} is a pipe or a device. Replace it with a file")
 
 
-def _files_of(source: str) -> Iterator[LocalFile]:
+def _files_of(source: str, by_spark: bool) -> Iterator[LocalFile]:
     is_folder = os.path.isdir(source)
     for name in sorted(walk(source)) if is_folder else [""]:
-        path, folders = os.path.join(source, name) if is_folder else source, name.split("/")[:-1]
-        if other := next((each for each in folders if "=" not in each), None):
-            problem = f"has files in {shortened(other)}, a folder that isn't one of a partition (name=value)"
-            raise SourceError(f"{source} {problem}. Move them up, or away")
+        path = os.path.join(source, name) if is_folder else source
+        partition = partition_of(source, name, by_spark=by_spark)
         refuse_pipe(path)
-        values = {key: value for key, _, value in (each.partition("=") for each in folders)}
-        yield LocalFile(
-            path, {key: None if value == _NULL_PARTITION else unquote(value) for key, value in values.items()}
-        )
+        yield LocalFile(path, partition)
 
 
 def read_text(
@@ -168,13 +197,14 @@ def read_text(
     files = list_files(sources)
     types = {each.name: each.dataType for each in schema.fields}
     columns: dict[str, DataType] = {} if kind == "csv" else dict(types)
+    paths: dict[str, str] = {}
     readers: list[tuple[LocalFile, Callable[[], Iterator[pa.Table]]]] = []
     empty: list[str] = []
     for file in files:
         with _reported(table, file.path, faults):
             if kind == "csv":
                 names = read_header(file.path)
-                columns |= {name: types.get(name, StringType()) for name in names}
+                paths |= dict.fromkeys(names, file.path) | paths
                 if names:
                     readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults, columns)))
                 else:
@@ -182,14 +212,16 @@ def read_text(
             else:
                 read = read_json_document if is_document else read_json_file
                 readers.append((file, partial(read, table, file.path, schema, faults)))
-        columns |= {name: types.get(name, StringType()) for name in file.partition}
-    for name in [name for name in columns if name not in types and name != _USER_DATA][_MAX_OTHER_COLUMNS:]:
+        paths |= dict.fromkeys(file.partition, file.path) | paths
+    columns |= {name: types.get(name, StringType()) for name in paths}
+    for name in [name for name in columns if name.lower() not in types and name != _USER_DATA][_MAX_OTHER_COLUMNS:]:
         del columns[name]
     written = {os.path.dirname(file.path) for file, _ in readers}
     for path in empty:  # a writer that failed; beside others, a part of a table, of which not every writer has rows
         if os.path.dirname(path) not in written:
             faults.add_file(table, path, "it is empty", "Write a header with the names of the columns")
-    if faults.has(table) and not columns:
+    is_twice = faults.add_same_names(table, {name: paths.get(name, "") for name in columns})
+    if is_twice or (faults.has(table) and not columns):
         return None
     whole = StructType([StructField(name, each) for name, each in columns.items()])
     frame = _frame(spark, _rows(table, readers, whole, faults), whole)
@@ -358,7 +390,7 @@ def read_parquet(
     Returns:
         the table, or None if it has a fault.
     """
-    files = list_files(sources)
+    files = list_files(sources, by_spark=not is_embedded(spark))
     types: dict[str, tuple[str, str]] = {}
     paths_by_columns: dict[tuple[tuple[str, str], ...], list[str]] = {}
     found_in: list[tuple[LocalFile, Set[str]]] = []
@@ -373,7 +405,8 @@ def read_parquet(
             if first != kind:
                 problem = f"{name} is {kind}, but {first} in {name_of_path(path)}"
                 faults.add_file(table, file.path, problem, "Write both files with the same type")
-    faults.add_same_names(table, {name: path for name, (_, path) in types.items()})
+    paths = {name: path for name, (_, path) in types.items()}
+    faults.add_same_names(table, {name: file.path for file in reversed(files) for name in file.partition} | paths)
     for file, names in found_in:
         for name in (set(needed) & types.keys()) - names if names else ():
             problem = f"the column {name} is missing, but {name_of_path(types[name][1])} has it"

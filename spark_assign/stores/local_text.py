@@ -332,7 +332,8 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
         if not records:
             continue
         if not num_rows:
-            _check_keys(records[0], schema)
+            with suppress(ValueError, RecursionError):
+                _check_keys(json.loads(records[0]), schema)
         rows = _parse_plain_json(piece, records, schema, arrow_schema)
         if rows is None:
             values = []
@@ -348,12 +349,9 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
         yield rows
 
 
-def _check_keys(record: bytes, schema: StructType) -> None:
+def _check_keys(row: Any, schema: StructType) -> None:
     """Raises UnreadableFileError if a key of a row differs from a column only in case: it would be passed over."""
-    keys: Any = ()
-    with suppress(ValueError, RecursionError):
-        keys = json.loads(record)
-    for key in keys if isinstance(keys, dict) else ():
+    for key in row if isinstance(row, dict) else ():
         if key not in schema.names and key.lower() in schema.names:
             raise UnreadableFileError(f"the key {key} differs in case from the column {key.lower()}", "Rename it")
 
@@ -372,7 +370,10 @@ def read_json_document(table: str, path: str, schema: StructType, faults: FileFa
             raise UnreadableFileError(f"a document has more than {_MAX_DOCUMENT_BYTES:,} bytes", remedy)
     try:
         document = parse_json(text.decode())
-        values = [_fields_of(table, row, schema) for row in (document if isinstance(document, list) else [document])]
+        rows = document if isinstance(document, list) else [document]
+        for row in rows[:1]:
+            _check_keys(row, schema)
+        values = [_fields_of(table, row, schema) for row in rows]
     except UnicodeDecodeError:
         faults.add_file(table, path, "it is not UTF-8", _UTF8)
     except RecursionError:

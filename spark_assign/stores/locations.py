@@ -398,13 +398,14 @@ class FileFaults:
         line = f"{table}: file://{path} cannot be read: {shortened(problem, MAX_RECORD_CHARACTERS)}. {remedy}"
         self._add(table, path, 0, line)
 
-    def add_same_names(self, table: str, paths: Mapping[str, str]) -> None:
+    def add_same_names(self, table: str, paths: Mapping[str, str]) -> bool:
         """Adds files with a column that differs from another one only in case, which engines ignore. `paths`: a file by
-        column."""
+        column. Returns whether there are any."""
         first: dict[str, str] = {}
-        for name, path in paths.items():
+        for name, path in sorted(paths.items(), key=lambda item: item[0] != item[0].lower()):
             if (other := first.setdefault(name.lower(), name)) != name:
                 self.add_file(table, path, f"the column {name} is also called {other}", "Remove or rename one of them")
+        return len(first) < len(paths)
 
     def _add(self, table: str, path: str, row: int, line: str) -> None:
         self._lines.setdefault(table, []).append((path, row, in_one_line(line)))

@@ -90,7 +90,7 @@ def read_csv(
         _read_same_columns(spark, table, schema, columns, same, settings) for columns, same in paths_by_columns.items()
     ]
     checks = [*(rows for _, rows in found), _unclosed_quotes(spark, table, paths)]
-    return union(rows for rows, _ in found), Check(table, schema, union(checks))
+    return union((rows for rows, _ in found), table), Check(table, schema, union(checks))
 
 
 def _unclosed_quotes(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:

@@ -126,6 +126,15 @@ def test_csv_files_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_that_spark_decodes_in_another_way(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads `ä` as two characters. A folder that Spark reads itself is refused."""
+    write(tmp_path / "topics" / "cluster=%C3%A4" / "1.parquet", topic=["a"], partitions=[1])
+    if is_embedded(spark):
+        assert rows(spark, tmp_path) == [{"topic": "a", "partitions": 1, "cluster": "ä"}]
+    else:
+        assert "topics has the folder cluster=%C3%A4, which Spark reads as other characters" in fault(spark, tmp_path)
+
+
 def test_a_csv_file_of_thousands_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     """The engine gets some that the schema lacks, and what assignors get; a message names some, each cut."""
     if not shares_files(spark):

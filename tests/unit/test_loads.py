@@ -97,10 +97,16 @@ def test_how_long_until_nothing_is_left() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"in_messages_per_second": [-1.0, 2.0]}, {"lag": [float("inf"), None], "in_messages_per_second": [1.0, 1.0]}],
+    [
+        {"in_messages_per_second": [-1.0, 2.0]},
+        {"lag": [float("inf"), None], "in_messages_per_second": [1.0, 1.0]},
+        {"in_messages_per_second": [float("inf"), 2.0]},
+        {"out_messages_per_second": [1e308, 1e308], "lag": [float("inf"), 1.0], "in_messages_per_second": [1.0, 1.0]},
+    ],
 )
+@pytest.mark.filterwarnings("error")
 def test_a_group_with_rows_that_cannot_be_believed_has_no_figures(wrong: dict[str, list[float | None]]) -> None:
-    """And the others have theirs."""
+    """And the others have theirs, without a warning of NumPy."""
     facts = [*group("bad", 2), loads("bad", [0, 1], GROUP_LOAD, **wrong), *group("fine", 2)]
     facts += [loads("fine", [0, 1], in_messages_per_second=[1, 2])]
     found = figures(facts)

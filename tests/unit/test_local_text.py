@@ -29,12 +29,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_assign.sources.files import tables
+from spark_assign.spark.dataframes import union
 from spark_assign.stores import local_tables, local_text
 from spark_assign.stores.local_text import parse_column, read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.locations import FileFaults, UnreadableFileError
 from spark_assign.stores.targets import count_rows, has_no_null
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.schema_fields import schema
 from tests.cases import cases
 
 SCHEMA = StructType(
@@ -377,10 +380,98 @@ def test_a_folder_in_a_table_is_not_passed_over(tmp_path: Path) -> None:
         local_tables.list_files([str(tmp_path)])
 
 
+@cases(
+    "name problem",
+    ("a=%ff", "a=%ff, whose name isn't UTF-8. Rename it"),
+    ("a=%ED%A0%80", "a=%ED%A0%80, whose name isn't UTF-8. Rename it"),
+    ("a=\udcff", r"a=\udcff, whose name isn't UTF-8. Rename it"),
+    ("\udcff=a", r"\udcff=a, whose name isn't UTF-8. Rename it"),
+    ("a=%zz", "a=%zz, in which % isn't the start of %XX. Write %25 for %"),
+    ("a=1/a=2", "a=2 in another one of a. Remove or rename one of them"),
+)
+def test_two_folders_are_never_one_value(tmp_path: Path, name: str, problem: str) -> None:
+    """A name that can't be decoded would have become U+FFFD, and two clusters one."""
+    (tmp_path / name).mkdir(parents=True)
+    (tmp_path / name / "x.csv").touch()
+    with pytest.raises(SourceError) as error:
+        local_tables.list_files([str(tmp_path)])
+    assert str(error.value).encode(errors="backslashreplace").decode() == f"{tmp_path} has the folder {problem}"
+
+
+def test_spark_decodes_folders_in_another_way(tmp_path: Path) -> None:
+    """Spark reads the two bytes of %C3%A4 as two characters, and every other reader as one."""
+    assert local_tables.partition_of("t", "a=%C3%A4/b=%25/x.csv") == {"a": "ä", "b": "%"}
+    assert local_tables.partition_of("t", "a=ä/b=%25/x.csv", by_spark=True) == {"a": "ä", "b": "%"}
+    with pytest.raises(SourceError, match=r"^t has the folder a=%C3%A4, which Spark reads as other characters, since"):
+        local_tables.partition_of("t", "a=%C3%A4/b=%25/x.csv", by_spark=True)
+
+
+def test_folders_that_only_spark_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of another machine are listed, so that their folders are checked as well."""
+    shape = tables.Shape("A fleet", {"topics": SCHEMA}, ())
+    monkeypatch.setattr(tables, "_files", lambda spark, location: ["topics/a=%C3%A4/x.csv"])
+    with pytest.raises(SourceError, match=r"^s3://b/topics has the folder a=%C3%A4, which Spark reads as other"):
+        tables.find_tables(Mock(), shape, "s3://b")
+    monkeypatch.setattr(tables, "_files", lambda spark, location: ["a=%ff/x.csv"])
+    with pytest.raises(SourceError, match=r"^s3://b/t has the folder a=%ff, "):
+        tables.find_tables(Mock(), shape, None, tables={"topics": "s3://b/t"})
+
+
+def test_tables_in_another_case() -> None:
+    """Files of several formats, or that only Spark reads, are one table only then."""
+    with pytest.raises(SourceError, match=r"^topics: the column Note is also there in another case. Rename one of"):
+        union([Mock(columns=["note"]), Mock(columns=["Note"])], "topics")
+
+
+@cases(
+    "one other problem",
+    ("name=a", "NAME=b", "the column NAME is also called name"),
+    ("b=1/a=1", "b=1/A=2", "the column A is also called a"),
+    ("a=1", "a=1/A=2", "the column A is also called a"),
+    ("a=1", "a=2/MEMBER_ID=b", "the column MEMBER_ID is also called member_id"),
+)
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_folders_in_another_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, one: str, other: str, problem: str
+) -> None:
+    """An engine would end the job with an error of its own, since it ignores case."""
+    monkeypatch.setattr(local_tables, "is_embedded", lambda spark: True)
+    for folder in (one, other):
+        path = tmp_path / folder / f"x.{kind}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "parquet":
+            parquet.write_table(pa.table({"member_id": ["a"]}), path)
+        else:
+            path.write_text("member_id\na\n" if kind == "csv" else '{"member_id": "a"}\n')
+    faults, columns = FileFaults(), schema("name string?, member_id string")
+    if kind == "parquet":
+        assert local_tables.read_parquet(Mock(), "t", [str(tmp_path)], faults) is None
+    else:
+        assert local_tables.read_text(Mock(), "t", columns, kind, [str(tmp_path)], faults) is None
+    with pytest.raises(SourceError, match=f"{other}/x.{kind} cannot be read: {problem}. Remove or rename one of them"):
+        faults.verify()
+
+
+def test_columns_of_two_files_in_another_case(tmp_path: Path) -> None:
+    """Also of columns that no schema has, and of those beyond the first 50."""
+    faults, columns = FileFaults(), schema("name string?, member_id string")
+    (tmp_path / "a.csv").write_text("member_id,note\n")
+    (tmp_path / "b.csv").write_text("member_id,Note\n")
+    (tmp_path / "c.csv").write_text(",".join([*map(str, range(60)), "MEMBER_ID"]) + "\n")
+    assert local_tables.read_text(Mock(), "t", columns, "csv", [str(tmp_path)], faults) is None
+    with pytest.raises(SourceError) as error:
+        faults.verify()
+    assert "b.csv cannot be read: the column Note is also called note" in str(error.value)
+    assert "c.csv cannot be read: the column MEMBER_ID is also called member_id" in str(error.value)
+
+
 def test_a_key_in_another_case_is_not_passed_over(tmp_path: Path) -> None:
     """Engines ignore the case of a column, readers of JSON don't."""
     problem = "the key Name differs in case from the column name. Rename it"
     assert unreadable(tmp_path, b'{"Name": "a"}\n', "t.json") == problem
+    (tmp_path / "t.json").write_bytes(b'[\n{"Name": "a"}]')
+    with pytest.raises(UnreadableFileError, match="the key Name differs in case from the column name"):
+        list(read_json_document("t", str(tmp_path / "t.json"), SCHEMA, FileFaults()))
     assert read(tmp_path, b'{"Other": "a"}\n', "t.json")[0]["name"] is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -97,20 +98,34 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
         ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
         ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
         ([1, 1e308], {}, "bad-load", "in_messages_per_second=1e+308"),
+        ([1, np.inf], {}, "bad-load", "in_messages_per_second=inf"),
+        ([np.inf, np.inf], {"load_bound": np.inf}, "bad-load-bound", "groups.load_bound is inf"),
+        ([1, 2], {"load_bound": np.inf}, "bad-load-bound", "groups.load_bound is inf"),
+        ([1, 2], {"capacity": np.inf}, "bad-capacity", "groups.capacity is inf"),
         ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
         ([1, 2], {"capacity": -5.0}, "bad-capacity", "above 0"),
         ([1, 2], {"load_bound": 0.9}, "bad-load-bound", "from 1"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_groups_that_cannot_be_weighed(
     rates: list[float | None], of_group: dict[str, float], code: str, says: str
 ) -> None:
-    """Each is rejected with a code and a remedy, and the other groups are planned."""
+    """Each is rejected with a code and a remedy, without a warning of NumPy, and the other groups are planned."""
     answer = rows([*group("bad", {"a": [0, 1]}, rates, **of_group), *group("good", {"a": [0]}, [1])])
     assert of_kind(answer, "rejected", "group_id", "code") == [("bad", code)]
     assert says in next(row["detail"] for row in answer if row["kind"] == "rejected")
     assert of_kind(answer, "metrics", "group_id") == [("good",)]
     assert of_kind(answer, "assigned", "group_id") == [("good",)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("setting", ["capacity", "load_bound"])
+def test_a_bound_beyond_every_number_is_none(setting: str) -> None:
+    """The product with the number of members, or with the mean load, is infinite."""
+    for value in (1e308, sys.float_info.max):
+        answer = rows(group("g", {"a": [0, 1, 2], "b": []}, [10, 20, 30], **{setting: value}))
+        assert of_kind(answer, "metrics", "moved", "load_bound_status") == [(0, "held")]
 
 
 def test_a_group_without_partitions_needs_no_loads() -> None:

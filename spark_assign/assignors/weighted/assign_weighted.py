@@ -59,6 +59,7 @@ from spark_assign.numeric.arrays import (
 )
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an infinite bound or capacity is none, or rejects the group
 def assign_weighted(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups; groups with invalid loads, capacity, or bound are rejected."""
     rejected = {group: rejection for group, rejection in _find_rejected(specs) if selected[group]}

@@ -158,8 +158,7 @@ def compute_bounds(
     """
     mean = total / np.maximum(num_members, 1)
     factor = np.where(np.isnan(load_bound), LOAD_BOUND, load_bound)
-    with np.errstate(over="ignore"):  # infinite: no bound
-        by_mean = factor * mean
+    by_mean = factor * mean
     known_capacity = np.where(np.isnan(capacity), np.inf, capacity)
     lower = np.where(np.isnan(load_bound), known_capacity, np.minimum(by_mean, known_capacity))
     is_feasible = ~np.isnan(capacity) & (known_capacity >= mean)

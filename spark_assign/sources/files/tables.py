@@ -30,7 +30,15 @@ from spark_assign.spark.engine import (
     unknown_format,
 )
 from spark_assign.stores import typed_text
-from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
+from spark_assign.stores.local_tables import (
+    UNREADABLE_SUFFIXES,
+    list_files,
+    partition_of,
+    read_parquet,
+    read_text,
+    refuse_pipe,
+    walk,
+)
 from spark_assign.stores.locations import (
     MAX_DISPLAYED,
     SUFFIX,
@@ -127,7 +135,7 @@ def read_tables(
     for name, table_sources in sources.items():
         found = [_read(spark, name, shape.schemas[name], source, options, checks, faults) for source in table_sources]
         if read := [frame for frame in found if frame is not None]:
-            frames[name] = union(read)
+            frames[name] = union(read, name)
     faults.verify()
     if checks:
         typed_text.verify(checks)
@@ -251,6 +259,7 @@ def _in_folder(
     prefixes = {prefix for parts in files_by_key.values() for prefix, names in parts.items() if SUMMARY in names}
     summaries = [join(location, f"{prefix}{SUMMARY}") for prefix in sorted(prefixes)]
     written = check_versions(spark, {summary: local_path(summary) for summary in summaries})
+    by_spark = _is_decoded_by_spark(spark, location)
     lost: list[str] = []
     found: dict[str, list[TableSource]] = {}
     for table, schema in schemas.items():
@@ -260,12 +269,14 @@ def _in_folder(
         for part, names in cluster_files.items():
             folder = join(location, *part.split("/")[:-1])
             rows = written.get(join(location, f"{part}{SUMMARY}"), {}).get(table, 0)
-            if (source := _in_one_folder(folder, format, table, names)) is not None:
+            if (source := _in_one_folder(folder, format, table, names, by_spark)) is not None:
                 found_sources.append(source)
                 num_rows[source.names[0]] = rows if table not in _CHANGED_BY_HAND else 0
             elif rows and not {name.split("/")[0].split(".")[0] for name in names} & _same(table):
                 lost.append(f"{table}: {folder} lacks it, but {SUMMARY} there has {count(rows, 'row')} of it. {_AGAIN}")
-        own = _in_one_folder(location, format, table, files) if is_cluster(next(iter(cluster_files))) else None
+        own = (
+            _in_one_folder(location, format, table, files, by_spark) if is_cluster(next(iter(cluster_files))) else None
+        )
         if own is not None and found_sources:
             raise SourceError(
                 f"{table}: {location} has it in itself and in {next(iter(cluster_files))} as well. "
@@ -289,9 +300,16 @@ def _same(table: str) -> set[str]:
     return next((each for each in sets if table in each), {table})
 
 
-def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> TableSource | None:
+def _is_decoded_by_spark(spark: SparkSession, location: str) -> bool:
+    """Checks whether Spark itself lists the files of a location, and decodes the names of folders of partitions."""
+    return not is_embedded(spark) and (local_path(location) is None or not shares_files(spark))
+
+
+def _in_one_folder(
+    folder: str, format: str | None, table: str, files: Sequence[str], by_spark: bool
+) -> TableSource | None:
     """Returns the source of a table in the folder of a cluster or fleet with these files, or None. Raises
-    SourceError if it is ambiguous.
+    SourceError if it is ambiguous, or see `partition_of`.
     """
     single = [name for name in files if "/" not in name and name.split(".")[0] == table and _kind(name)]
     if format is not None:
@@ -305,6 +323,8 @@ def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[
     if single:
         return TableSource((join(for_spark(folder), single[0]),), _kind(single[0]))
     if inside:
+        for name in inside:
+            partition_of(join(folder, table), name.removeprefix(f"{table}/"), by_spark=by_spark)
         return TableSource((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
     return None
 
@@ -316,7 +336,11 @@ def _single(spark: SparkSession, table: str, source: str, format: str | None) ->
         if not _table_exists(spark, source):
             raise SourceError(f"{table}: the catalog has no table {source}. Is it a path? Then write ./{source}")
         return TableSource((source,))
-    format = format or _kind(source) or _kind_of_all(source, _files(spark, source))
+    if not (format := format or _kind(source)):
+        files = _files(spark, source)
+        for name in files:
+            partition_of(source, name, by_spark=_is_decoded_by_spark(spark, source))
+        format = _kind_of_all(source, files)
     return TableSource((for_spark(source),), format)
 
 
