@@ -141,8 +141,9 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
 
 def any_of(groups: Rows) -> Column:
     """Returns the condition that a row belongs to one of these groups (a few)."""
-    each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
-    return any_true(each)
+    # After `==`, Sail refuses some windows and sorts of a table that is empty or large.
+    keys = [[F.col(name).eqNullSafe(row[name]) for name in GROUP_KEY] for row in groups]
+    return any_true(cluster & group_id for cluster, group_id in keys)
 
 
 def only(table: DataFrame, groups: Rows) -> DataFrame:

@@ -53,8 +53,11 @@ class SourceError(SparkAssignError):
 _MAX_REASON = 300
 """Maximum number of characters of an engine's reason."""
 ROW_REMEDY = "Add the value, or remove the row"
-_ROW_FAULT = re.compile(rf"faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})", re.DOTALL)
-"""Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy."""
+_ROW_FAULT = re.compile(
+    rf"""^(?:[^\n'"]*[:\]] )?faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})""", re.DOTALL | re.MULTILINE
+)
+"""Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy. In
+the plan that another error of the engine has, the text is part of an expression."""
 _FILE_FAULT = re.compile(
     r"SourceError: (file:[^\n]{1,3000})"
     r"|FAILED_READ_FILE\.(?!FILE_NOT_EXIST)\S{1,60} [^\n]{1,60} reading file (\S{1,3000})"

@@ -15,10 +15,11 @@ from spark_assign.history.alerts import history_alerts
 from spark_assign.history.kernel.build_history import NO_CAUSE
 from spark_assign.report.daily import daily_rows
 from spark_assign.report.formatting import count
-from spark_assign.report.history import format_histories, summarize_history
+from spark_assign.report.history import format_histories, history_rows, summarize_history
 from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES
+from spark_assign.tables.schema_check import with_keys
 from tests.frames import dataframe, frame_of
 from tests.unit import history_rows as made
 
@@ -128,6 +129,20 @@ def test_on_the_screen(tables: Tables) -> None:
         ["2026-11-20", when] for when in ("10:00:50", "10:01:00", "10:02:00", "10:30:00")
     ]
     assert format_histories(tables, ["none"], 5) is None
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_selected_groups_of_a_stored_history(spark: SparkSession, tables: Tables, is_large: bool) -> None:
+    """The embedded engine refused windows over stored tables that were empty, or too large to be read at once."""
+    given, stored = dict(tables), dict(tables)
+    for name in ("rebalances", "deploys", "pauses"):
+        table = given[name] = tables[name] if is_large else dataframe(spark, HISTORY_TABLES[name], [])
+        table = table.mapInArrow(lambda batches: batches, table.schema) if is_large else table
+        stored[name] = with_keys(name, table, HISTORY_TABLES[name])
+    histories = format_histories(stored, ["payments"], 5)
+    assert histories is not None
+    assert histories == format_histories(given, ["payments"], 5)
+    assert history_rows(stored) == history_rows(given)
 
 
 A, B, C = "a", "b", "c"

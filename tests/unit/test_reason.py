@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.tables.errors import find_disk_failure, reason, writing_to
+from spark_assign.tables.errors import find_disk_failure, find_row_fault, reason, writing_to
 from tests.cases import cases
 
 JAVA = """An error occurred while calling o42.save.
@@ -38,6 +38,34 @@ MemoryError: 3 GB
 def test_the_cause_is_found(text: str, line: str) -> None:
     """Not "An error occurred while calling o42.save"."""
     assert reason(Exception(text)) == line
+
+
+ROW = "faulty row of pauses.cluster: null or out of range: cluster=null, group_id=g. Add the value, or remove the row"
+
+
+@cases(
+    "text",
+    ROW,
+    f"[USER_RAISED_EXCEPTION] {ROW} SQLSTATE: P0001",
+    f"(org.apache.spark.SparkRuntimeException) [USER_RAISED_EXCEPTION] {ROW} SQLSTATE: P0001",
+    JAVA + f"Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {ROW}",
+    WORKER.replace("MemoryError: 3 GB", f"RuntimeError: Execution error: {ROW}"),
+)
+def test_a_row_fault_is_found(text: str) -> None:
+    """In the message of the embedded engine, of each kind of Spark, and of a Python worker."""
+    fault = "pauses.cluster: null or out of range: cluster=null, group_id=g. Add the value, or remove the row"
+    assert str(find_row_fault(Exception(text))) == f"1 fault in the fleet's tables:\n  - {fault}"
+
+
+@cases(
+    "text",
+    f'Error during planning: Plan: ["FilterExec: CASE WHEN c IS NULL THEN raise_error(spark_concat({ROW})) END"]',
+    f"[INTERNAL_ERROR] no rule: Project [raise_error(USER_RAISED_EXCEPTION, map(errorMessage, concat({ROW})))]",
+    f"Error during planning: Filter: group_id = 'x: {ROW}'",
+)
+def test_a_query_that_an_engine_refuses_has_no_row_fault(text: str) -> None:
+    """The plan in such a message has the expression that would raise the error, or a value that looks like one."""
+    assert find_row_fault(Exception(text)) is None
 
 
 @cases("error", RuntimeError("can't start new thread"), OSError(24, "Too many open files"))
