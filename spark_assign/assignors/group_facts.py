@@ -543,6 +543,15 @@ def _subscriber_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     members, topics, rows = (facts.rows_by_kind[kind] for kind in (LISTED_MEMBER, LISTED_TOPIC, SUBSCRIPTION))
     if len(members) * len(topics) + len(rows) <= MAX_SUBSCRIBERS:
         return
+    totals, _ = count_subscribers(facts)
+    for at in np.flatnonzero(totals > MAX_SUBSCRIBERS).tolist():
+        yield _Fault(at, "too-many-partitions", format_row("subscriptions", subscribers=totals[at]))
+
+
+def count_subscribers(facts: IndexedFacts) -> tuple[IntArray, IntArray]:
+    """Returns the number of subscribers of all topics of each group, and the number of different sets of them. Topics
+    with the same subscribers count once."""
+    members, topics, rows = (facts.rows_by_kind[kind] for kind in (LISTED_MEMBER, LISTED_TOPIC, SUBSCRIPTION))
     size = int(facts.list_index.max(initial=0)) + 1
     member_lists, topic_lists = (facts.group_index[each] * size + facts.list_index[each] for each in (members, topics))
     lists = KeyIndex(member_lists)
@@ -556,9 +565,8 @@ def _subscriber_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     group = keys // (len(facts.topic_names) + 1)
     order = np.lexsort((sums, group))
     order = order[starts_new_key(group[order], sums[order])]
-    totals = np.bincount(group[order], subscribers[order], facts.num_groups)
-    for at in np.flatnonzero(totals > MAX_SUBSCRIBERS).tolist():
-        yield _Fault(at, "too-many-partitions", format_row("subscriptions", subscribers=int(totals[at])))
+    totals = np.bincount(group[order], subscribers[order], facts.num_groups).astype(np.int64)
+    return totals, np.bincount(group[order], minlength=facts.num_groups)
 
 
 def _topic_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.size_sweep import resize
+from spark_assign.advice.kernel.size_sweep import _portions, resize
 from spark_assign.assignors.custom import GroupAssignor, GroupSpec
 from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
@@ -331,6 +331,19 @@ def test_new_members_share_the_topics_of_rows() -> None:
     assert np.bincount(resized.members.group).tolist() == [1, 5_000]
     assert (resized.topics.subscriber_set == ALL_MEMBERS).all()
     assert resized.topics.is_subscribed.all()
+
+
+def test_new_members_do_not_join_every_list() -> None:
+    """400 members subscribe to 100 of 400 topics each, and 2,000 are tried: each topic has 1,700 subscribers."""
+    rows = [_of_group(kind=kind, member_id=f"m{n}", list=n) for n in range(400) for kind in (MEMBER, LISTED_MEMBER)]
+    topics = [(n, (n + 7 * step) % 400) for n in range(400) for step in range(100)]
+    rows += [_of_group(kind=LISTED_TOPIC, topic=f"t{topic}", partitions=1, list=n) for n, topic in topics]
+    specs = read_group_specs(index_facts(facts_of(rows)), set())
+    limit_memory(600 << 20)
+    resized = resize(specs, np.array([0]), np.array([2_000]))
+    assert [len(members) for members in resized.subscriber_sets] == [1_700] * 400
+    portions = list(_portions(specs, np.zeros(30, np.int64), np.arange(1, 31)))
+    assert len(portions) == 2, "the 40,000 rows of topics are copied for each member count"
 
 
 @pytest.mark.parametrize("assignor", ["range", "sticky", "uniform"])

@@ -102,6 +102,21 @@ def test_headroom_and_peaks() -> None:
     assert one(sized(facts, quantile=0.95))["load_at_quantile"] == pytest.approx(120 + 12 * 1.6449, abs=0.01)
 
 
+def test_too_many_subscribers_with_new_members() -> None:
+    """5,000 topics, each with a member of its own: 5,000 new members subscribe to each of them."""
+    key = {"cluster": "c", "group_id": "large"}
+    facts = group("large", [10.0] * 12, capacity=60)
+    for n in range(5_000):
+        me = {**key, "member_id": f"x{n}"}
+        facts += [{**me, "kind": MEMBER}, {**me, "kind": SUBSCRIPTION, "topic": f"x{n}", "partitions": 1}]
+    rows = sized([*facts, *group("g", [10.0] * 12, capacity=40)], numbers=(3, 9_100))
+    refused = one(rows, "rejected")
+    assert (refused["group_id"], refused["code"]) == ("large", "too-many-partitions")
+    assert refused["detail"].startswith("range: with 9,100 members, the topics have 20,")
+    assert {row["group_id"] for row in rows if row["kind"] == "curve"} == {"g"}
+    assert one(rows)["needed"] == 3
+
+
 def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
     """And which one it is; more members carry no less from the number on with which it has a member of its own."""
     row = one(sized(group("g", [1.0, 1, 50, 1, 1, 1], capacity=45)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from spark_assign.advice.kernel.size_sweep import resize
 from spark_assign.assignors.group_facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     MEMBER,
     OWNED_BITMAP,
     OWNED_ORDER,
@@ -61,6 +64,16 @@ def changed(row: Row, fact_rows: list[Fact], members: int, name: str) -> list[Fa
     return [fact | {"cluster": name} for fact in kept]
 
 
+def as_lists(fact: Fact) -> list[Fact]:
+    """The same fact; a subscription as a list of one member and one topic, and some remain rows."""
+    number = crc32((fact["member_id"] or "").encode())
+    if fact["kind"] != SUBSCRIPTION or number % 4 == 0:
+        return [fact]
+    key = {name: fact[name] for name in ("cluster", "group_id")} | {"list": number}
+    topic = {"topic": fact["topic"], "partitions": fact["partitions"]}
+    return [key | {"kind": LISTED_MEMBER, "member_id": fact["member_id"]}, key | {"kind": LISTED_TOPIC} | topic]
+
+
 def outcomes(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     """Of each group who gets what, why it is refused, and how much moves."""
     planned = assign(specs, assignor, np.ones(specs.num_groups, bool), {})
@@ -104,12 +117,13 @@ def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
             names.append(f"{len(names):05d}")
             expected += changed(of_case[case], by_case[case], number, names[-1])
     wanted = read_specs(facts_table(expected))
-    found = resize(specs, np.array(groups), np.array(members))
-    assert found.num_groups == wanted.num_groups == len(names)
-    for assignor in NAMES:
-        for name, one, other in zip(
-            names, outcomes(found, assignor, names), outcomes(wanted, assignor, names), strict=True
-        ):
-            at = int(name)
-            case = specs.cluster[groups[at]].as_py()
-            assert one == other, (assignor, case, members[at])
+    listed = read_specs(facts_table([row for fact in fact_rows for row in as_lists(fact)]))
+    for found in (resize(each, np.array(groups), np.array(members)) for each in (specs, listed)):
+        assert found.num_groups == wanted.num_groups == len(names)
+        for assignor in NAMES:
+            for name, one, other in zip(
+                names, outcomes(found, assignor, names), outcomes(wanted, assignor, names), strict=True
+            ):
+                at = int(name)
+                case = specs.cluster[groups[at]].as_py()
+                assert one == other, (assignor, case, members[at])

@@ -23,7 +23,7 @@ at the same time as its record locks allow (`SizingCriteria.sharing`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from spark_assign.advice.kernel.size_sweep import (
     SizingCriteria,
     SizingInput,
     concat_sorted,
+    count_new_subscribers,
     counts_between,
     high_rates,
     initial_counts,
@@ -46,7 +47,7 @@ from spark_assign.advice.kernel.size_sweep import (
     saturation_members,
     sweep,
 )
-from spark_assign.assignors.group_facts import rejected_table
+from spark_assign.assignors.group_facts import MAX_SUBSCRIBERS, rejected_table
 from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.member_loads import MAX_CAPACITY, MIN_CAPACITY, member_capacity
 from spark_assign.groups.kernel.plan_groups import CONFIGURED, PlanParams, group_key_columns, select_assignors
@@ -312,24 +313,35 @@ def _size_with_assignor(
         group: _first_counts(sizing, params) if has_curve[group] else np.array([sizing.num_members])
         for group, sizing in inputs.items()
     }
-    loads = sweep(specs, assignor, counts, capacity, criteria)
-    while not params.member_counts:
-        more = {group: _more_counts(loads.of_group(group), sizing, criteria) for group, sizing in inputs.items()}
-        if not any(map(len, more.values())):
-            break
-        loads = concat_sorted([loads, sweep(specs, assignor, more, capacity, criteria)])
+    keys = dict(zip(groups.tolist(), pa.table(group_key_columns(specs, groups)).to_pylist(), strict=True))
+    swept: list[LoadByMemberCount] = []  # at most one
     rows, rejected = [], []
-    keys = pa.table(group_key_columns(specs, groups)).to_pylist()
-    for key, (group, sizing) in zip(keys, inputs.items(), strict=True):
-        group_loads = loads.of_group(group)
+    while counts:
+        for group, subscribers in count_new_subscribers(specs, counts).items():
+            detail = (
+                f"{assignor}: with {counts.pop(group).max():,} members, the topics have {subscribers:,} subscribers, "
+                f"expected at most {MAX_SUBSCRIBERS:,} (counted once if topics have the same ones). Evaluate fewer "
+                "members (--member-counts)"
+            )
+            rejected.append(keys[group] | {"code": "too-many-partitions", "detail": detail})
+            del inputs[group]
+        if counts:
+            swept = [concat_sorted([*swept, sweep(specs, assignor, counts, capacity, criteria)])]
+        tried = {} if params.member_counts else inputs
+        more = {group: _more_counts(swept[0].of_group(group), sizing, criteria) for group, sizing in tried.items()}
+        counts = {group: members for group, members in more.items() if len(members)}
+    for group, sizing in inputs.items():
+        group_loads = swept[0].of_group(group)
         if group_loads.rejected.all():
             detail = f"{assignor} can't plan the group with any number of members"
-            rejected.append(key | {"code": "no-plan", "detail": detail})
+            rejected.append(keys[group] | {"code": "no-plan", "detail": detail})
         else:
-            rows.append(key | build_size_row(sizing, group_loads, criteria, bool(has_curve[group])))
+            rows.append(keys[group] | build_size_row(sizing, group_loads, criteria, bool(has_curve[group])))
     yield tagged_rows(REJECTED, rejected, schema)
     yield tagged_rows(SIZE_ROW, rows, schema)
-    yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), schema)
+    for loads in swept:
+        loads = replace(loads, rejected=loads.rejected | ~np.isin(loads.group, list(inputs)))
+        yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), schema)
 
 
 def _first_counts(sizing: SizingInput, params: SizeParams) -> IntArray:

@@ -21,6 +21,7 @@ from spark_assign.assignors.group_facts import (
     LISTED_MEMBER,
     LISTED_TOPIC,
     LOAD_COLUMNS,
+    MAX_SUBSCRIBERS,
     MEMBER,
     OWNED_ORDER,
     OWNED_SLICE,
@@ -28,6 +29,7 @@ from spark_assign.assignors.group_facts import (
     SUBSCRIPTION,
     IndexedFacts,
     NameIndex,
+    count_subscribers,
     find_owned,
 )
 from spark_assign.assignors.group_specs import GroupSpecs
@@ -229,12 +231,26 @@ def sweep(
 
 
 def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator[IntArray]:
-    """Yields the indexes of pairs that are resized together."""
+    """Yields the indexes of pairs that are resized together. All rows of a group are copied, whoever stays."""
     topics = np.bincount(specs.topics.group, minlength=specs.num_groups)
-    size = (members + 1) * (topics[group] + 1) + count_subscribed_partitions(specs)[group]
+    rows = np.bincount(specs.facts.group_index)[specs.fact_group_index]
+    size = (members + 1) * (topics[group] + 1) + (count_subscribed_partitions(specs) + rows)[group]
     portion = np.cumsum(size) // ROWS_PER_SWEEP
     for index in np.unique(portion).tolist():
         yield np.flatnonzero(portion == index)
+
+
+def count_new_subscribers(specs: GroupSpecs, member_counts: Mapping[int, IntArray]) -> dict[int, int]:
+    """Returns the most subscribers of all topics of each given group with one of its member counts, for groups with
+    more than `MAX_SUBSCRIBERS`. New members are subscribers of every topic; topics with the same ones count once."""
+    topics = np.bincount(specs.topics.group, minlength=specs.num_groups)
+    most = {group: int(members.max(initial=0)) for group, members in member_counts.items()}
+    if all(members * int(topics[group]) <= MAX_SUBSCRIBERS for group, members in most.items()):
+        return {}
+    totals, sets = (each[specs.fact_group_index] for each in count_subscribers(specs.facts))
+    joining = {group: max(0, most[group] - int((specs.members.group == group).sum())) for group in most}
+    found = {group: int(totals[group]) + joining[group] * int(sets[group]) for group in most if joining[group]}
+    return {group: subscribers for group, subscribers in found.items() if subscribers > MAX_SUBSCRIBERS}
 
 
 def _sweep(
@@ -481,23 +497,18 @@ class _Rows:
         self.blocks.append((kind, row, group, np.full(len(row), -1) if joiner is None else joiner))
 
     def _add_joiners(self) -> None:
-        """Adds the new members and their subscriptions to every topic that any member of their group subscribes to.
+        """Adds the new members and one list that they share, of every topic that a member of their group subscribes to.
 
-        The topics of subscriptions that are rows become one list: a row for each new member and topic can be too many.
+        They don't join the lists of other members: a row for each new member and list, or topic, can be too many.
         """
         facts = self.specs.facts
         nth, group = ranges_by_length(self.joining), np.repeat(np.arange(len(self.joining)), self.joining)
         for kind in (MEMBER, LISTED_MEMBER):
             self._add(kind, np.full(len(nth), -1), group, nth)
-        for kind, index in ((SUBSCRIPTION, facts.topic_index), (LISTED_MEMBER, facts.list_index)):
-            rows = facts.rows_of(kind, self.base_group >= 0)
-            key = facts.group_index[rows] * (int(index.max(initial=0)) + 1) + index[rows]
-            row, new = self._copies(rows[np.unique(key, return_index=True)[1]])
-            if kind == SUBSCRIPTION:
-                self._add(LISTED_TOPIC, row, new)
-                continue
-            counts = self.joining[new]
-            self._add(kind, np.repeat(row, counts), np.repeat(new, counts), ranges_by_length(counts))
+        rows = np.concatenate([facts.rows_of(kind, self.base_group >= 0) for kind in (SUBSCRIPTION, LISTED_TOPIC)])
+        key = facts.group_index[rows] * max(len(facts.topic_names), 1) + facts.topic_index[rows]
+        self.joiner_topics = len(self.blocks)
+        self._add(LISTED_TOPIC, *self._copies(rows[np.unique(key, return_index=True)[1]]))
 
     def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""
@@ -511,6 +522,8 @@ class _Rows:
         rows: dict[int, list[IntArray]] = {kind: [np.empty(0, np.int64)] for kind in KINDS}
         for (kind, *_), start, end in zip(self.blocks, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
             rows[kind].append(np.arange(start, end))
+        of_list = is_copy & (base.list_index[row] >= 0)
+        of_list[starts[self.joiner_topics] : starts[self.joiner_topics + 1]] = False
         table = base.table
         kept = [name for name in table.column_names if name not in _DROPPED and table[name].null_count < len(table)]
         copied = table.select(kept).take(pa.array(row, pa.int64(), mask=~is_copy))
@@ -526,7 +539,7 @@ class _Rows:
             group_index=group,
             member_index=member,
             topic_index=np.where(is_copy, base.topic_index[row], -1),
-            list_index=np.where(is_copy & (base.list_index[row] >= 0), base.list_index[row], base.list_index.max() + 1),
+            list_index=np.where(of_list, base.list_index[row], base.list_index.max() + 1),
             cluster=self.specs.cluster.take(pa.array(self.group)),
             group_id=self.specs.group_id.take(pa.array(self.group)),
             member_id=names,

@@ -23,7 +23,16 @@ from spark_assign.assignors.group_specs import ALL_MEMBERS, GroupSpecs, MemberCo
 from spark_assign.assignors.range import racks_matter
 from spark_assign.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.plan_groups import assign as assign_specs
-from spark_assign.numeric.arrays import EMPTY_SLICES, IntArray, PartitionSlices, compress_sorted, invert, starts_new_key
+from spark_assign.numeric.arrays import (
+    EMPTY_SLICES,
+    IntArray,
+    PartitionSlices,
+    compress_sorted,
+    invert,
+    key_ranges,
+    mask_from_indexes,
+    starts_new_key,
+)
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
     PARTITION_MASK,
@@ -154,7 +163,7 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     listed: list[JoinedMember] = []
     list_index: list[int] = []
     topics: list[tuple[int, int, int, int]] = []
-    sets: list[list[int]] = []
+    sets: list[IntArray] = []
     for index, request in enumerate(requests):
         list_index += [len(listed) + place for place in java_order([each.member_id for each in request.members])]
         set_of = _find_sets(request.members, len(listed), sets)
@@ -189,7 +198,7 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     )
 
 
-def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[list[int]]) -> dict[int, int]:
+def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[IntArray]) -> dict[int, int]:
     """Returns the subscriber set of each topic that these members subscribe to, and appends new sets to `sets`.
 
     Args:
@@ -200,19 +209,18 @@ def _find_sets(members: Sequence[JoinedMember], start: int, sets: list[list[int]
     subscriptions = {topics: index for index, topics in enumerate(dict.fromkeys(each.topics for each in members))}
     if len(subscriptions) == 1:
         return dict.fromkeys(members[0].topics, ALL_MEMBERS)
-    subscriptions_by_topic: dict[int, list[int]] = {}
-    for topics, index in subscriptions.items():
-        for topic in topics:
-            subscriptions_by_topic.setdefault(topic, []).append(index)
-    member_subscription = [subscriptions[each.topics] for each in members]
-    known = {tuple(range(len(subscriptions))): ALL_MEMBERS}
+    topics = np.fromiter(chain.from_iterable(subscriptions), np.int64)
+    order = np.argsort(topics, kind="stable")
+    topics, of_topic = topics[order], np.repeat(np.arange(len(subscriptions)), [*map(len, subscriptions)])[order]
+    of_member = np.array([subscriptions[each.topics] for each in members])
+    known = {np.arange(len(subscriptions)).tobytes(): ALL_MEMBERS}
     set_of = {}
-    for topic, indexes in subscriptions_by_topic.items():
-        key = tuple(indexes)
+    for first, end in key_ranges(topics):
+        key = of_topic[first:end].tobytes()
         if key not in known:
-            known[key], used = len(sets), set(key)
-            sets.append([start + index for index, each in enumerate(member_subscription) if each in used])
-        set_of[topic] = known[key]
+            known[key] = len(sets)
+            sets.append(start + np.flatnonzero(mask_from_indexes(of_topic[first:end], len(subscriptions))[of_member]))
+        set_of[int(topics[first])] = known[key]
     return set_of
 
 
