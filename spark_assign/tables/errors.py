@@ -180,13 +180,17 @@ def is_engine_failure(error: BaseException) -> bool:
     return bool(_ENGINE_FAILURE.search(text)) or ("Job aborted" in text and "Caused by: " not in text)
 
 
+_CUT = re.compile(r"\[truncated\]\n(?:.*\n)?")
+"""Where Sail cuts a long text in its middle, and the rest of the line in which the text goes on."""
+
+
 def reason(error: BaseException) -> str:
     """Returns the cause of an error in one line: its first line or, for an error inside Spark, the innermost cause."""
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if "Traceback (most recent call last):" in text:  # a Python worker failed
         _, _, frames = text.partition("Traceback (most recent call last):\n")
-        return next((line for line in frames.splitlines() if line and not line[0].isspace()), lines[0])
+        return next((line for line in _CUT.sub("", frames).splitlines() if line and not line[0].isspace()), lines[0])
     if causes := [line for line in lines if line.startswith("Caused by: ")]:
         return causes[-1].removeprefix("Caused by: ")
     if found := re.search(r'^\s*details = "(.*)"$', text, re.MULTILINE):  # an error of gRPC

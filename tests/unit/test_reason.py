@@ -33,6 +33,7 @@ MemoryError: 3 GB
     (JAVA, "java.io.IOException: No space left on device"),
     ("An error occurred while calling o1.load.\n: java.io.IOException: no\n\tat x", "java.io.IOException: no"),
     (WORKER, "MemoryError: 3 GB"),
+    (WORKER.replace("process()", "pro\n[truncated]\nhalf a line of code\n    process()"), "MemoryError: 3 GB"),
     ('<_InactiveRpcError of RPC that ended with:\n\tstatus = X\n\tdetails = "too deep"\n\tdebug = ""\n>', "too deep"),
 )
 def test_the_cause_is_found(text: str, line: str) -> None:
