@@ -48,7 +48,7 @@ from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.report.formatting import visible
 from spark_assign.report.history import application_texts, format_histories, summarize_history, summarize_replay
-from spark_assign.report.listed_groups import details_text, read_rejected_lines
+from spark_assign.report.listed_groups import details_text, read_rejected_lines, with_undescribed
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
@@ -59,7 +59,7 @@ from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError, count
-from spark_assign.tables.groups import CHANGELOGS, GROUP_KEY, OFFSETS, TOPICS
+from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
 
@@ -230,17 +230,13 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
     """
     parts, rejected = [], tables["rejected"]
     if options.as_of:
-        tables_of_snapshot = {name: known.get(name) for name in ("topics", "changelogs")}
-        topologies = read_topologies(options.topology)
-        fleet = Fleet.as_of(history, options.as_of, **tables_of_snapshot, topologies=topologies)
+        given = {name: known.get(name) for name in ("topics", "changelogs")}
+        fleet = Fleet.as_of(history, options.as_of, **given, topologies=read_topologies(options.topology))
         counts = store_fleet(fleet, options.output_fleet)
         rows = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         parts.append(f"Fleet as of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
         parts += application_texts(fleet.groups, options.top)
-        assert fleet.undescribed is not None
-        code, detail = F.lit("undescribed").alias("code"), F.col("error").alias("detail")
-        undescribed = fleet.undescribed.select(*GROUP_KEY, code, detail)
-        rejected = rejected.join(undescribed, GROUP_KEY, "left_anti").unionByName(undescribed)
+        rejected = with_undescribed(rejected, fleet.undescribed)
         parts += filter(None, ["\n".join(read_rejected_lines(rejected)).lstrip("\n")])
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:

@@ -246,6 +246,15 @@ def matches_any(patterns: Sequence[str], column: str = "group_id") -> Column:
     return any_true(matches(**{column: pattern}) for pattern in patterns)
 
 
+def with_undescribed(rejected: DataFrame, undescribed: DataFrame | None) -> DataFrame:
+    """Returns rejected groups (cluster, group_id, code, detail) with those of a fleet's `undescribed`, which replace
+    others of the same group."""
+    if undescribed is None:
+        return rejected
+    rows = undescribed.select(*GROUP_KEY, F.lit("undescribed").alias("code"), F.col("error").alias("detail"))
+    return rejected.join(rows, GROUP_KEY, "left_anti").unionByName(rows)
+
+
 def read_rejected_lines(
     rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY, name: str = "rejected"
 ) -> list[str]:
