@@ -61,8 +61,8 @@ reassigned, the replicas among `replicas` that are still to be copied, and those
 `end_offset`: end offset of the partition. `bytes`: size of its log at the leader. Both are null if unknown."""
 
 BROKERS = schema("cluster string, broker_id int, rack_id string?, cordoned boolean??, offline_log_dirs int??")
-"""`cordoned`: whether all online log directories of the broker are cordoned (KIP-1066); null if unknown.
-`offline_log_dirs`: number of its log directories that are offline."""
+"""`rack_id`: at most 255 bytes. `cordoned`: whether all online log directories of the broker are cordoned (KIP-1066);
+null if unknown. `offline_log_dirs`: number of its log directories that are offline."""
 
 GROUPS = schema(
     _GROUP,

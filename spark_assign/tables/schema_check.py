@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError
 from spark_assign.tables.groups import ALTERNATIVES, OWN_GROUP_PREFIXES, SCHEMA_VERSION
-from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
+from spark_assign.tables.schema_fields import MAX_RACK_BYTES, ONLY_IF_GIVEN
 
 _MAX_SHOWN = 100
 """Maximum number of names in a message, and of characters of each."""
@@ -53,8 +53,8 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
 
     Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast. A
     value out of range becomes null in a column without nulls, which the value checks report; in another column and in
-    a list, it fails the query (`tables.errors.find_row_fault`). A missing nullable column is added as null, except for
-    columns with `ONLY_IF_GIVEN`.
+    a list, it fails the query (`tables.errors.find_row_fault`), and so does a rack of a broker that is too long. A
+    missing nullable column is added as null, except for columns with `ONLY_IF_GIVEN`.
 
     Args:
         table: name of the table in messages.
@@ -64,6 +64,7 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
     present = {field.name: field.dataType for field in df.schema.fields}
     columns: list[Column] = []
     faults: list[Fault] = []
+    keys = [name for name in _keys(schema) if name in present]
     for field in schema.fields:
         want = field.dataType.simpleString()
         have = present.get(field.name)
@@ -81,10 +82,13 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         elif not _fits(have, field.dataType):
             problem = f"the type is {_shown([have.simpleString()])}, expected {want}"
             faults.append(Fault(table, field.name, problem, f"Cast the column to {want}"))
-        elif have == field.dataType:
-            columns.append(F.col(field.name))
+        elif have != field.dataType:
+            columns.append(_cast(table, field, have, keys))
+        elif (table, field.name) == ("brokers", "rack_id"):
+            rack, problem = F.col(field.name), f"more than {MAX_RACK_BYTES} bytes"
+            columns.append(_unless(F.octet_length(rack) > MAX_RACK_BYTES, table, field, problem, keys, rack))
         else:
-            columns.append(_cast(table, field, have, [name for name in _keys(schema) if name in present]))
+            columns.append(F.col(field.name))
     if faults:
         return df, faults
     known = {field.name for field in schema.fields}

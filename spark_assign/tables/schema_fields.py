@@ -53,10 +53,13 @@ MAX_NAME_BYTES = 32_767
 """Maximum size of a name: most versions of Kafka's requests and records write its size in two bytes. Others, such as
 the rack of a member of KIP-848, can be longer; what has one is not stored in a snapshot."""
 
+MAX_RACK_BYTES = 255
+"""Maximum size of the rack of a broker. Engines copy it for each replica of the broker."""
 
-def is_too_long(text: str | None) -> bool:
-    """Checks whether a text can't be a name, in linear time."""
-    return text is not None and 4 * len(text) > MAX_NAME_BYTES and len(text.encode("utf-8", "replace")) > MAX_NAME_BYTES
+
+def is_too_long(text: str | None, most: int = MAX_NAME_BYTES) -> bool:
+    """Checks whether a text has more bytes than a name can have, in linear time."""
+    return text is not None and 4 * len(text) > most and len(text.encode("utf-8", "replace")) > most
 
 
 def is_name(column: str) -> bool:

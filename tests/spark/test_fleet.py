@@ -16,6 +16,7 @@ from spark_assign.groups import facts
 from spark_assign.spark.dataframes import compress, expand
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import find_row_fault
+from spark_assign.tables.groups import BROKERS
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.schema_fields import columns
 from tests.cases import cases
@@ -80,6 +81,17 @@ def test_a_number_out_of_range_is_not_null(spark: SparkSession, name: str, kind:
         check_schema("members", bad, StructType(schema))[0].collect()
     start = f"members.{name}: out of range: member_id=a, {name}="
     assert start in str(find_row_fault(error.value))
+
+
+def test_a_rack_that_is_too_long_is_wrong_input(spark: SparkSession) -> None:
+    """The rack of a broker is copied for each of its replicas."""
+    rows = dataframe(spark, "cluster string, broker_id int, rack_id string", [("c", 1, "é" * 127), ("c", 2, None)])
+    checked, faults = check_schema("brokers", rows, BROKERS)
+    assert (faults, checked.count()) == ([], 2)
+    bad = dataframe(spark, "cluster string, broker_id int, rack_id string", [("c", 3, "é" * 128)])
+    with pytest.raises(Exception, match="more than 255 bytes") as error:
+        check_schema("brokers", bad, BROKERS)[0].collect()
+    assert "brokers.rack_id: more than 255 bytes: cluster=c, broker_id=3" in str(find_row_fault(error.value))
 
 
 def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:

@@ -300,7 +300,7 @@ def test_servers_of_any_form(servers: str) -> None:
         ([1], "t", [-1], "lacks a partition"),
         ([1], None, [0], "lacks a partition of the topic None"),
         ([1], "t" * 32_768, [0], "lacks a partition of the topic 'ttt"),
-        (["r" * 32_768], "t", [0], "has a cluster ID or a rack of more than 32,767 bytes"),
+        (["r" * 256], "t", [0], "has a rack of more than 255 bytes"),
     ],
 )
 def test_metadata_that_contradicts_itself(

@@ -49,6 +49,15 @@ def _group(*regexes: str | None) -> Any:
     return SimpleNamespace(error_code=0, error_message=None, members=members, **names)
 
 
+@pytest.mark.parametrize("regex", [r"(?i)\p{Ll}+", r"a(?si:[^\p{Ll}])", r"(?i)\p{^Ll}"])
+def test_lower_case_letters_of_an_expression_that_ignores_case(regex: str) -> None:
+    """RE2/J matches `(?i)\p{Ll}+` to `orders`, not to `ORDERS` as RE2 does."""
+    with pytest.raises(TopicRegexError, match="ignores case"):
+        topic_matcher(regex)
+    assert topic_matcher(r"\p{Ll}+")("orders")
+    assert not topic_matcher(r"\p{Ll}+")("ORDERS")
+
+
 def test_a_group_subscribes_to_what_the_broker_matches() -> None:
     """POSIX classes and Unicode categories, too, which Python's library doesn't know."""
     found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"], RegexTime())

@@ -32,7 +32,7 @@ from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
-from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, MAX_RACK_BYTES, is_too_long
 from spark_assign.wire.reader import WireError
 
 T = TypeVar("T")
@@ -81,8 +81,10 @@ def _contradiction(metadata: Any) -> str | None:
     ids = [broker.node_id for broker in metadata.brokers]
     if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or len(ids) > MAX_BROKERS:
         return f"lists a broker twice, or a negative ID, or more than {MAX_BROKERS:,} brokers"
-    if any(map(is_too_long, [metadata.cluster_id, *(broker.rack for broker in metadata.brokers)])):
-        return f"has a cluster ID or a rack of more than {MAX_NAME_BYTES:,} bytes"
+    if is_too_long(metadata.cluster_id):
+        return f"has a cluster ID of more than {MAX_NAME_BYTES:,} bytes"
+    if any(is_too_long(broker.rack, MAX_RACK_BYTES) for broker in metadata.brokers):
+        return f"has a rack of more than {MAX_RACK_BYTES} bytes"
     names = Counter(topic.name for topic in metadata.topics if topic.name)
     if any(number > 1 for number in names.values()):
         return f"lists the topic {names.most_common(1)[0][0]!r:.260} twice"
