@@ -21,7 +21,7 @@ from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER
 from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.spark.dataframes import map_arrow_batches, map_arrow_chunks, with_leaders
+from spark_assign.spark.dataframes import map_arrow_batches, map_arrow_chunks, with_brokers, with_leaders
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -98,11 +98,11 @@ class ZoneTraffic(LazyResult):
         previous = with_leaders(replicas).select(
             *_PARTITION, F.col("replicas").alias("previous_replicas"), led.alias("led_replicas")
         )
-        racks = {
-            "replica_racks": F.expr("transform(led_replicas, each -> try_element_at(rack_of, each))"),
-            "broker_racks": F.array_distinct(F.map_values("rack_of")),
-        }
-        placed = previous.join(facts.racks_of_brokers(brokers), "cluster").withColumns(racks)
+        racked = facts.racks_of_brokers(brokers)
+        cluster_racks = racked.groupBy("cluster").agg(F.collect_set("rack_id").alias("broker_racks"))
+        racks = F.transform("led_brokers", lambda broker: broker["rack_id"])
+        placed = with_brokers(previous, "led_brokers", "led_replicas", racked).withColumn("replica_racks", racks)
+        placed = placed.join(cluster_racks, "cluster")
         find_moves = map_arrow_chunks(partial(map, replica_moves), chunk_rows=1)  # of one batch at a time
         moves = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(find_moves, _FOUND)
         rows = moves.join(_brokers_by_rack(brokers), F.expr("cluster = of_cluster AND to_rack = of_rack_id"))

@@ -21,7 +21,7 @@ from spark_assign.assignors import group_facts as kinds
 from spark_assign.assignors.group_facts import find_faults, index_facts, rejected_table
 from spark_assign.fleet import FleetTables, Sizes
 from spark_assign.groups.windows import assign_by_windows
-from spark_assign.spark.dataframes import from_lists, map_arrow_batches, to_bitmaps, union, with_leaders
+from spark_assign.spark.dataframes import from_lists, map_arrow_batches, to_bitmaps, union, with_brokers, with_leaders
 from spark_assign.spark.engine import dataframe_of, windows_shuffle_again, with_schema
 from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, REJECTED
@@ -284,16 +284,18 @@ def replica_racks(fleet: FleetTables, leaders: Leaders = "preferred") -> DataFra
     """
     assert fleet.replicas is not None
     assert fleet.brokers is not None
-    broker_racks = racks_of_brokers(fleet.brokers)
-    rack: Column = F.expr(
-        "filter(transform(replicas, each -> try_element_at(rack_of, each)), rack -> rack is not null)"
-    )
-    leader = F.expr("try_element_at(rack_of, leader_id)").alias("leader_racks")
-    layout = F.collect_list(F.struct("partition", rack.alias("racks"), leader))
-    return (
+    brokers = racks_of_brokers(fleet.brokers)
+    leaders_racks = brokers.withColumnsRenamed({"broker_id": "leader_id", "rack_id": "leader_racks"})
+    replicas = (
         with_leaders(fleet.replicas if leaders == "current" else fleet.replicas.drop("leader_id"))
         .select("cluster", "topic", "partition", "replicas", "leader_id")
-        .join(broker_racks, "cluster")
+        .join(brokers.select("cluster").distinct(), "cluster", "left_semi")
+        .join(F.broadcast(leaders_racks), ["cluster", "leader_id"], "left")
+    )
+    racks = F.array_compact(F.transform("brokers", lambda broker: broker["rack_id"])).alias("racks")
+    layout = F.collect_list(F.struct("partition", racks, "leader_racks"))
+    return (
+        with_brokers(replicas, "brokers", "replicas", brokers)
         .groupBy("cluster", "topic")
         .agg(layout.alias("layout"))
         .select(
@@ -306,10 +308,8 @@ def replica_racks(fleet: FleetTables, leaders: Leaders = "preferred") -> DataFra
 
 
 def racks_of_brokers(brokers: DataFrame) -> DataFrame:
-    """Returns cluster and rack_of: a map from broker id to rack, for the brokers that have a rack."""
-    with_rack = brokers.where(F.col("rack_id") != "")
-    rack_of = F.map_from_entries(F.collect_list(F.struct("broker_id", "rack_id"))).alias("rack_of")
-    return with_rack.groupBy("cluster").agg(rack_of)
+    """Returns cluster, broker_id, and rack_id, of the brokers that have a rack."""
+    return brokers.where(F.col("rack_id") != "").select("cluster", "broker_id", "rack_id")
 
 
 def _fact(rows: DataFrame, kind: int, *columns: str | Column) -> DataFrame:

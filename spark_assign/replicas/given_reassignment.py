@@ -146,12 +146,13 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
     placed = placed.withColumn("new_replicas", F.coalesce("target", "previous_replicas"))
     added = F.array_except("new_replicas", "previous_replicas")
     removed = F.array_except("previous_replicas", "new_replicas")
+    none = F.array_repeat(F.lit(None).cast("int"), F.size(added))  # more brokers are added than removed, or fewer
     if fleet.sizes is not None:
         placed = placed.join(fleet.sizes.where("bytes >= 0").select(*_KEY, "bytes"), _KEY, "left")
     values = {
         "kind": F.lit(PLACEMENT),
         "moved_to": added,
-        "moved_from": F.transform(added, lambda _, place: F.get(removed, place)),
+        "moved_from": F.slice(F.concat(removed, none), F.lit(1), F.size(added)),
         "reasons": F.transform(added, lambda _: F.lit("given")),
     }
     tagged = placed.withColumns(values)

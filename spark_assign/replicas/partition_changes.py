@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.spark.dataframes import with_leaders
+from spark_assign.spark.dataframes import with_brokers, with_leaders
 from spark_assign.tables.replicas import GROUP_EVENT_ROWS
 
 COUNTS = GROUP_EVENT_ROWS.names[GROUP_EVENT_ROWS.names.index("hosted") : GROUP_EVENT_ROWS.names.index("group_type")]
@@ -68,16 +68,16 @@ def _moved_from(replicas: Column, leader: Column, visited: Column) -> Column:
 
 def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     """Returns the partitions that a reassignment changes (step 1), and its new partitions (step 2)."""
-    before, after = _racks(reassignment.fleet.brokers, "before"), _racks(reassignment.after.brokers, "after")
     leaders = with_leaders(reassignment.fleet.replicas).select("cluster", "topic", "partition", "leader_id")
-    rows = (
-        reassignment.changes.join(leaders, ["cluster", "topic", "partition"], "left")
-        .join(F.broadcast(before), "cluster", "left")
-        .join(F.broadcast(after), "cluster", "left")
-        .withColumnsRenamed({"previous_replicas": "old", "replicas": "new"})
+    named = {"old": F.col("previous_replicas"), "new": F.col("replicas")}
+    named["added"] = F.array_except("replicas", "previous_replicas")
+    rows = reassignment.changes.join(leaders, ["cluster", "topic", "partition"], "left").select(
+        "cluster", "topic", "partition", "leader_id", *(column.alias(name) for name, column in named.items())
     )
-    old_racks, new_racks = _racks_of(F.col("old"), "before"), _racks_of(F.col("new"), "after")
-    added = _racks_of(F.array_except("new", "old"), "after")
+    before, after = _racks(reassignment.fleet.brokers), _racks(reassignment.after.brokers)
+    for name, brokers in (("old", before), ("new", after), ("added", after)):
+        rows = with_brokers(rows, f"{name}_brokers", name, brokers)
+    old_racks, new_racks, added = (_racks_of(f"{name}_brokers") for name in named)
     both = F.concat(old_racks, added)
     removed = F.size(new_racks) != F.size(both)
     sets = [F.sort_array(F.array_distinct(racks)) for racks in (old_racks, both, new_racks)]
@@ -97,15 +97,13 @@ def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     return moved.unionByName(grown)
 
 
-def _racks(brokers: DataFrame, name: str) -> DataFrame:
-    """Returns cluster, and the rack of each broker as a map."""
-    entries = F.collect_set(F.struct("broker_id", "rack_id"))
-    return brokers.groupBy("cluster").agg(F.map_from_entries(entries).alias(name))
+def _racks(brokers: DataFrame) -> DataFrame:
+    return brokers.select("cluster", "broker_id", "rack_id").distinct()
 
 
-def _racks_of(brokers: Column, racks: str) -> Column:
+def _racks_of(brokers: str) -> Column:
     """Returns the racks of brokers; a broker without a rack counts for nothing (`partitionRacks`)."""
-    return F.array_compact(F.transform(brokers, lambda broker: F.try_element_at(racks, broker)))
+    return F.array_compact(F.transform(brokers, lambda broker: broker["rack_id"]))
 
 
 def _changes(rows: DataFrame, **values: Column) -> DataFrame:

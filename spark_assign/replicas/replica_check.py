@@ -1,6 +1,6 @@
 """Checks replicas: unbalanced brokers, unbalanced leaders, shared racks, missing replicas.
 
-The brokers of a cluster are broadcast to its partitions, so that only counts are shuffled.
+The brokers of a cluster are broadcast to its replicas.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet, without_removed
+from spark_assign.spark.dataframes import with_brokers
 from spark_assign.spark.engine import divide
 from spark_assign.stores.result import Result
 from spark_assign.tables.replicas import BROKER_CHECK, CHECK_TABLES, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
@@ -121,23 +122,23 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
     fenced = F.when(F.col("fenced"), True).otherwise(False)
     # All brokers without a rack form one rack, as in `StripedReplicaPlacer`.
     rack = F.coalesce(F.concat(F.lit("rack "), "rack_id"), F.lit("no rack"))
-    broker_entry = F.struct(F.col("broker_id"), F.struct(rack.alias("rack"), fenced.alias("fenced")))
-    cluster_brokers = fleet.brokers.groupBy("cluster").agg(
-        F.map_from_entries(F.collect_list(broker_entry)).alias("brokers"),
-        F.count_distinct(F.when(~fenced, rack)).alias("racks"),
-    )
+    brokers = fleet.brokers.select("cluster", "broker_id", rack.alias("rack"), fenced.alias("fenced"))
+    racks = brokers.groupBy("cluster").agg(F.count_distinct(F.when(~F.col("fenced"), F.col("rack"))).alias("racks"))
     targets = without_removed(fleet.replicas).withColumn("changing", _changing(fleet.replicas))
+    targets = targets.select(*_KEY, "replicas", "changing")
     factors = targets.groupBy("cluster", "topic").agg(F.max(F.size("replicas")).alias("factor"))
     rows = (
-        targets.join(F.broadcast(cluster_brokers), "cluster", "left")
+        with_brokers(targets, "known", "replicas", brokers)
+        .join(F.broadcast(racks), "cluster", "left")
         .join(factors, ["cluster", "topic"])
-        .withColumn("known", F.transform("replicas", lambda broker: F.try_element_at("brokers", broker)))
         .withColumn("in_racks", F.array_compact(F.transform("known", lambda broker: broker["rack"])))
         .withColumn("spanned", F.size(F.array_distinct("in_racks")))
     )
     needed = F.least(F.size("in_racks"), F.coalesce("racks", F.lit(0)))
-    unknown = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
-    on_fenced = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker)["fenced"])
+    unknown, on_fenced = (
+        F.transform(F.filter("known", is_found), lambda broker: broker["broker_id"])
+        for is_found in (lambda broker: broker["rack"].isNull(), lambda broker: broker["fenced"])
+    )
     replicas = _ids(F.col("replicas"))
     size, factor = F.size("replicas"), F.col("factor")
     conditions = [

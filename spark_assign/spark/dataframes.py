@@ -107,6 +107,26 @@ def with_leaders(replicas: DataFrame) -> DataFrame:
     )
 
 
+def with_brokers(rows: DataFrame, name: str, replicas: str, brokers: DataFrame) -> DataFrame:
+    """Returns different rows with the column `name`: the broker_id of each replica, in order, and its other columns of
+    `brokers`, which are null if it isn't listed.
+
+    A lookup in a map of the brokers is quadratic on Sail, which copies the map for each row and for each replica.
+
+    Args:
+        rows: cluster, and other columns.
+        name: name of the new column.
+        replicas: the column of `rows` with lists of broker IDs.
+        brokers: one row per broker: cluster, broker_id, and other columns.
+    """
+    values = [each for each in brokers.columns if each != "cluster"]
+    each = rows.select("*", F.posexplode_outer(replicas).alias("place", "broker_id"))
+    found = each.join(F.broadcast(brokers), ["cluster", "broker_id"], "left")
+    broker = F.when(F.col("place").isNotNull(), F.struct("place", *values))  # an empty list has none
+    listed = F.array_sort(F.collect_list(broker))
+    return found.groupBy(*rows.columns).agg(listed.alias(name))
+
+
 # --- slices: partitions first, first + step, … (`count` of them) of one topic, as one row --------------------------
 
 

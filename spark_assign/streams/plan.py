@@ -19,7 +19,7 @@ from spark_assign.assignors.streams.sticky_task_assignor import STICKY
 from spark_assign.assignors.streams.task_assignor_api import TaskAssignor
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import racks_of_brokers
-from spark_assign.spark.dataframes import Kernel, gather_tables, run_pass
+from spark_assign.spark.dataframes import Kernel, gather_tables, run_pass, with_brokers
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import followed_rounds
 from spark_assign.streams.kernel import plan_groups as kernel
@@ -190,7 +190,8 @@ def _classic_tables(fleet: FleetTables, loads: DataFrame | None) -> dict[str, Da
     if fleet.racks_known:
         assert fleet.replicas is not None
         assert fleet.brokers is not None
-        racks = F.expr("transform(replicas, each -> try_element_at(rack_of, each))")
+        racks = F.transform("brokers", lambda broker: broker["rack_id"]).alias("racks")
         replicas = named.join(fleet.replicas.select("cluster", "topic", "partition", "replicas"), _TOPIC)
-        tables["racks"] = replicas.join(racks_of_brokers(fleet.brokers), "cluster", "left").withColumn("racks", racks)
+        found = with_brokers(replicas, "brokers", "replicas", racks_of_brokers(fleet.brokers))
+        tables["racks"] = found.select(*GROUP_KEY, "topic", "partition", racks)
     return tables

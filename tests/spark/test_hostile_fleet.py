@@ -25,7 +25,8 @@ from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_catalog import last_taken
 from spark_assign.spark import subscription_lists
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import MEMBERS, SUBSCRIPTION_LISTS, TOPICS
+from spark_assign.tables.groups import MEMBERS, REPLICAS, SUBSCRIPTION_LISTS, TOPICS
+from spark_assign.tables.replicas import BROKERS
 from spark_assign.tables.simulation import EVENTS
 from tests.docs.pages import ROOT
 from tests.frames import dataframe, frame_of
@@ -157,6 +158,17 @@ def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:
     )
     (row,) = plan(fleet, "cooperative-sticky").metrics.collect()
     assert (row["partitions"], row["moved"]) == (1_000_000, 0)
+
+
+def test_hundreds_of_brokers_with_long_racks(spark: SparkSession) -> None:
+    """Replicas are joined with brokers: no row has all brokers of its cluster."""
+    brokers = [{"cluster": "c", "broker_id": at, "rack_id": "r" * 1_000 + str(at % 3)} for at in range(200)]
+    replicas = [
+        {"cluster": "c", "topic": "t", "partition": at, "replicas": [at % 200, 200, 201]} for at in range(5_000)
+    ]
+    fleet = ReplicaFleet(frame_of(spark, REPLICAS, replicas), frame_of(spark, BROKERS, brokers))
+    counts = {row["code"]: row["count"] for row in check(fleet).problems.groupBy("code").count().collect()}
+    assert counts == {"unknown-broker": 5_000}
 
 
 def test_a_factor_beyond_int_rejects_its_group(spark: SparkSession) -> None:
