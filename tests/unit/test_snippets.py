@@ -21,6 +21,7 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_assign.advice.kernel.advise import advise
+from spark_assign.advice.kernel.unused import group_commands
 from spark_assign.cli.job import Outcome, run_and_print
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.report.advice import settings_commands
@@ -158,6 +159,11 @@ def test_shell_commands(run_shell: Any) -> None:
         ]
     assert len(groups) == len(NAMES)
     assert run_shell("\n".join(lines)) == expected
+
+
+def test_a_group_that_no_tool_can_name_has_no_commands() -> None:
+    """Kafka stores offsets of the empty group ID, and its tools refuse it."""
+    assert [group_commands("c", "", kind) for kind in ("classic", "consumer", "share")] == [[]] * 3
 
 
 def test_names_of_kubernetes() -> None:

@@ -135,7 +135,8 @@ def _lines(file: str) -> Iterator[Line]:
     try:
         data = Path(file).read_bytes()
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
-        text = data.decode("utf-16" if wide else "utf-8-sig")
+        widest = data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+        text = data.decode("utf-32" if widest else "utf-16" if wide else "utf-8-sig")
     except (OSError, ValueError) as error:
         raise SourceError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
