@@ -28,7 +28,7 @@ from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
 from spark_assign.report.formatting import group_key, note_lines
 from spark_assign.report.listed_groups import collected, details_text, only, rows_of_first_groups
-from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscaler, format_curves, reason_comment
+from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscalers, format_curves
 from spark_assign.report.unused import format_unused
 from spark_assign.report.views import MOST_ROWS
 from spark_assign.report.zones import format_zone_options
@@ -142,7 +142,7 @@ def _format_sizes(options: Options, tables: Tables) -> str:
     sizes.sort(key=lambda row: (*group_key(row), row["assignor"]))
     curves = collected(only(tables["curves"], sizes).orderBy(*GROUP_KEY, "assignor", "members"), "curves")
     if options.keda:
-        details = "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
+        details = autoscalers(sizes)
     else:
         topics = PARTITIONS_OF_GROUP.first(only(tables["topic_sizes"], sizes), MOST_ROWS)
         details = format_curves(sizes, curves, topics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -28,7 +29,9 @@ LOCATION_TYPES = ("location",)
 
 _NOT_OF_FILES = ("config", "help")
 _STRICT = ConfigDict(extra="forbid", strict=True)
-_SCALARS = {"type": ["string", "number", "boolean"]}
+_SCALARS: dict[str, Any] = {"type": ["string", "number", "boolean"]}
+_PLACE = re.compile("DIR|FILE|HOST|LOCATION|URL")
+"""A part of the metavar of a flag for files or servers, which no number and no boolean names."""
 
 
 def model_of(parameters: Sequence[click.Parameter]) -> type[BaseModel]:
@@ -74,12 +77,14 @@ def _type(flag: Any) -> Any:
         return Annotated[list[entry], BeforeValidator(partial(_entries, keys))]
     if names := getattr(flag, "names", ()):
         return dict[Literal[tuple(names)], str]  # type: ignore[misc]
+    is_place = _PLACE.search(flag.metavar or "")
+    checks, scalars = ([BeforeValidator(_strings)], {"type": "string"}) if is_place else ([], _SCALARS)
     if flag.multiple:
         if isinstance(kind, click.Choice):
             one: Any = Literal[tuple(kind.choices)]
             lists = WithJsonSchema({"anyOf": [{"enum": [*kind.choices]}, {"items": {"enum": [*kind.choices]}}]})
             return Annotated[list[one], BeforeValidator(_words), lists]
-        return Annotated[list[str], BeforeValidator(_words), WithJsonSchema(_LISTS)]
+        return Annotated[list[str], BeforeValidator(_words), *checks, WithJsonSchema(_lists(scalars))]
     if kind.name in LOCATION_TYPES:
         return str
     if isinstance(kind, click.Choice):
@@ -94,7 +99,15 @@ def _type(flag: Any) -> Any:
             end = largest(f"{flag.name} {flag.metavar}", is_whole=python_type is int)
             bounds: dict[str, Any] = {low: -end if least is None else least, high: end if most is None else most}
             return Annotated[python_type, Field(**bounds)]  # type: ignore[valid-type]
-    return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
+    return Annotated[str, BeforeValidator(_word), *checks, WithJsonSchema(_word_or_list(scalars))]
+
+
+def _strings(value: Any) -> Any:
+    """Checks that a value, or each of a list or table, is a string."""
+    values = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in values):
+        raise _not_a_word()
+    return value
 
 
 def _entries(keys: Sequence[str], value: Any) -> Any:
@@ -124,8 +137,12 @@ def in_words(values: Any) -> Any:
     return [f"{name}={'@'.join(value)}" for name, *value in entries]
 
 
-_WORD = {"anyOf": [_SCALARS, {"type": "array", "items": _SCALARS}]}
-_LISTS = {"anyOf": [*_WORD["anyOf"], {"type": "object", "additionalProperties": _SCALARS}]}
+def _word_or_list(scalars: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [scalars, {"type": "array", "items": scalars}]}
+
+
+def _lists(scalars: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [*_word_or_list(scalars)["anyOf"], {"type": "object", "additionalProperties": scalars}]}
 
 
 def _word(value: Any) -> str:
@@ -149,4 +166,8 @@ def _scalar(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
-    raise PydanticCustomError("word", "a word", {"noun": "a string or a list of strings"})
+    raise _not_a_word()
+
+
+def _not_a_word() -> PydanticCustomError:
+    return PydanticCustomError("word", "a word", {"noun": "a string or a list of strings"})

@@ -107,7 +107,7 @@ def _entries(file: str, content: Any) -> Iterator[Row]:
             of = "topicPartition of " if isinstance(error, TypeError) and isinstance(entry, dict) else ""
             problem = "isn't an object" if isinstance(error, TypeError) else f"lacks {error}"
             raise ConfigError(f"--reassignment {file}: {of}entry {number} {problem}. {FORMATS}") from None
-        lists = [replicas for replicas in (old, target) if replicas is not None]
+        lists = [target] if old is None else [old, target]
         is_valid = isinstance(row["topic"], str) and _TOPIC.fullmatch(row["topic"]) and _is_id(row["partition"])
         if not is_valid or not all(isinstance(each, list) and each and all(map(_is_id, each)) for each in lists):
             text = json.dumps(entry)[:160]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -234,7 +236,17 @@ def reason_comment(row: Row) -> str:
     return f"# {comment_text(group_name(row))}: {comment_text(row['reason'])}"
 
 
-def autoscaler(row: Row) -> str:
+def autoscalers(sizes: Rows) -> str:
+    """Returns the KEDA `ScaledObject` of each group, or why it has none, as one YAML file. All names differ."""
+    names = [kubernetes_name(row["group_id"]) if row["needed"] else None for row in sizes]
+    times = Counter(names)
+    return "\n---\n".join(
+        reason_comment(row) if name is None else autoscaler(row, is_unique=times[name] == 1)
+        for row, name in zip(sizes, names, strict=True)
+    )
+
+
+def autoscaler(row: Row, *, is_unique: bool = True) -> str:
     """Returns a KEDA `ScaledObject` for a group, as YAML.
 
     KEDA scales by lag. The minimum is the number of members needed at peak load, so lag only grows if rates do. The
@@ -243,6 +255,8 @@ def autoscaler(row: Row) -> str:
 
     Args:
         row: Row of `sizes` with known `needed` and `capacity`.
+        is_unique: Whether the group ID is enough for a name that no other object of the file has. Otherwise, the
+            cluster and the assignor become a part of the name's hash.
     """
     if row["assignor"] == SIMPLE:
         return (
@@ -252,7 +266,7 @@ def autoscaler(row: Row) -> str:
     needed, useful = (-(-row[name] // threads) for name in ("needed", "saturation_members"))
     lag = max(1, round(row["capacity"] * threads * LAG_SECONDS))
     unit = "member" if threads == 1 else f"pod with {threads:,} members"
-    name = string_literal(kubernetes_name(row["group_id"]))
+    name = string_literal(kubernetes_name(row["group_id"], *(() if is_unique else (row["cluster"], row["assignor"]))))
     return "\n".join(
         [
             reason_comment(row),

@@ -8,6 +8,7 @@ string. Files are UTF-8, with or without a byte order mark.
 from __future__ import annotations
 
 import base64
+import codecs
 import csv
 import io
 import json
@@ -59,7 +60,12 @@ about 10:1, and blank lines 1,000:1 (gzip) to 300,000:1 (bzip2)."""
 _MAX_ARROW_BRACKETS = 200
 """Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_BOM, _OTHER_ENCODINGS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+_BOM = codecs.BOM_UTF8
+_OTHER_ENCODINGS = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+"""Byte order marks of other encodings. Those of UTF-16 are also the start of those of UTF-32."""
 _LINE_END, _LINE_ENDS = re.compile(rb"\r\n|\n|\r"), re.compile(rb"[\r\n]+")
 _AFTER_BRACKET = re.compile(rb"[}\]][ \t]*[^ \t\r\n,}\]]")
 _UTF8 = "Save the file as UTF-8"
@@ -87,8 +93,9 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                 if suffix and num_bytes > limit:
                     problem = f"decompressed, it has more than {limit:,} bytes, {_MAX_RATIO:,} times its size or more"
                     raise UnreadableFileError(problem, "Remove blank or repeated lines, or decompress it")
-                if is_first and data.startswith(_OTHER_ENCODINGS):
-                    raise UnreadableFileError("it is UTF-16", _UTF8)
+                other = next((name for name, marks in _OTHER_ENCODINGS.items() if data.startswith(marks)), None)
+                if is_first and other:
+                    raise UnreadableFileError(f"it is {other}", _UTF8)
                 data, is_first = data.removeprefix(_BOM) if is_first else data, False
                 size = min(2 * size, max(size, _PIECE_BYTES))  # a record of many pieces takes linear time
                 if end := _end_of_records(data) if quotes else data.rfind(b"\n") + 1:

@@ -58,17 +58,23 @@ def string_literal(text: str) -> str:
     return f'"{"".join(map(_literal_character, text))}"'
 
 
-def kubernetes_name(text: str) -> str:
+def kubernetes_name(text: str, *others: str) -> str:
     """Returns a text as the name of an object in Kubernetes: lower-case letters, digits, and hyphens (RFC 1123), of at
     most 63 characters, which a label can have, too. A text that is none is changed, and ends with a hash of it.
+
+    A text that looks like such a result gets a longer hash, so that it isn't the name of another text. So does a text
+    with `others`, which are hashed with it.
     """
-    if len(text) <= _MAX_LABEL and _LABEL.fullmatch(text):
+    is_label = len(text) <= _MAX_LABEL and _LABEL.fullmatch(text)
+    if is_label and not others and not _WITH_HASH.search(text):
         return text
     name = re.sub("[^a-z0-9]+", "-", text[:40].lower()).strip("-")
-    return f"{name or 'group'}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    hashed = hashlib.sha256((repr((text, *others)) if others else text).encode(errors="surrogatepass")).hexdigest()
+    return f"{name or 'group'}-{hashed[: 16 if is_label or others else 8]}"
 
 
 _LABEL, _MAX_LABEL = re.compile("[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"), 63
+_WITH_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{8})?\Z")
 
 MAX_CODE = 100
 """Maximum number of characters of a name in a text for reviewers."""

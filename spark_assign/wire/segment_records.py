@@ -443,6 +443,8 @@ def decompress(codec: int, data: bytes, limit: int = _MAX_BYTES) -> bytes:
                 _check_size(NAMES[codec], size, limit)
             _check_size(NAMES[codec], size + len(chunk), limit)
             return b"".join([*chunks, chunk])
+    except WireError as error:
+        raise DecompressionError(str(error), size + _CHUNK_BYTES) from None
     except (pa.ArrowException, OSError, ValueError, zlib.error, struct.error, MemoryError, EOFError) as error:
         lines = str(error).splitlines()
         message = f"{NAMES[codec]}: {lines[0] if lines else type(error).__name__}"
@@ -452,7 +454,7 @@ def decompress(codec: int, data: bytes, limit: int = _MAX_BYTES) -> bytes:
 def _check_size(name: str, size: int, limit: int) -> None:
     """Raises WireError if the decompressed size is above the limit."""
     if size > limit:
-        raise WireError(f"{name}: it becomes more than {limit} bytes")
+        raise WireError(f"{name}: with the batches before it, it becomes more than the limit for compressed batches")
 
 
 def _gzip(data: bytes, limit: int) -> bytes:

@@ -174,6 +174,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
             r"line 2: expected the partitions 0 to 2 of topic orders, not",
         ),
         (TOPICS.replace("Partition: 2", "Partition: 2147483647"), r"0 to 2 of topic orders, not partition 2147483647"),
+        (f"{TOPICS}Topic: orders\tTopicId: other\tPartitionCount: 3", "line 8: expected the TopicId PDqtFm2FTRm"),
         (TOPICS.replace("orders", "or\0ders"), r"line 2: expected a line of kafka-topics\.sh"),
         (TOPICS.replace("Isr: 3\tElr: \t", "Isr: 3\t"), r"line 4: expected the fields Elr:, LastKnownElr: after Isr"),
         (
@@ -191,7 +192,7 @@ def test_a_part_of_a_topic(tmp_path: Path, topics: str, message: str) -> None:
 
 def test_racks(tmp_path: Path) -> None:
     """Lines of ID and rack, or those of kafka-broker-api-versions.sh."""
-    files = _files(tmp_path, topics=TOPICS, racks="broker_id,rack_id\n1,a\n3,b\n")
+    files = _files(tmp_path, topics=TOPICS, racks="broker_id,rack_id\n1,a\n3,b\n1,a\n")
     files["versions"] = tmp_path / "versions.txt"
     files["versions"].write_text(
         "h:9092 (id: 2 rack: null isFenced: false) -> (\n\tProduce(0): 0 to 13 [usable: 13],\n)\n"
@@ -214,6 +215,7 @@ def test_racks(tmp_path: Path) -> None:
     ("the JSON of kafka-log-dirs", '"size":7', '"size":-7'),
     ("the JSON of kafka-log-dirs", ":true", ':"no"'),
     ("the JSON of kafka-log-dirs", '"/e"', '"/d"'),
+    ("the JSON of kafka-log-dirs", "[{", '[{"broker":2,"logDirs":[]},{'),
 )
 def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: str) -> None:
     """The JSON of kafka-log-dirs.sh: directories and logs, or an error with the line."""
@@ -250,10 +252,19 @@ def test_a_line_is_not_compared_with_all_of_the_first(tmp_path: Path, kind: str,
     assert time.process_time() - start < 2
 
 
-def test_wrong_racks(tmp_path: Path) -> None:
-    """A line of no tool."""
-    files = _files(tmp_path, topics=TOPICS, wrong="one,a\n")
-    with pytest.raises(SourceError, match=r"wrong\.txt, line 1: expected a line of kafka-broker-api-versions\.sh"):
+@cases(
+    "text problem",
+    ("one,a", r"line 1: expected a line of kafka-broker-api-versions\.sh"),
+    ("1,a\n1,a\n1,b", "line 3: expected the rack a of an earlier line about broker 1, found: 1,b"),
+    ("h:1 (id: 1 rack: a) -> (\n)\nh:1 (id: 1 rack: null) -> (", "line 3: expected the rack a of an earlier line"),
+    ("h:1 (id: 1 rack: null) -> (\n)\n1,a", "line 3: expected the rack null of an earlier line about broker 1"),
+    ("1,\0", "line 1: expected a rack without control characters"),
+    ("h:1 (id: 1 rack: a\x7f) -> (", "line 1: expected a rack without control characters"),
+)
+def test_wrong_racks(tmp_path: Path, text: str, problem: str) -> None:
+    """A line of no tool, another rack than before, and a text that is no rack."""
+    files = _files(tmp_path, topics=TOPICS, wrong=f"{text}\n")
+    with pytest.raises(SourceError, match=rf"wrong\.txt, {problem}"):
         describe_text.read([files["topics"]], [], "prod", brokers=[files["wrong"]])
 
 

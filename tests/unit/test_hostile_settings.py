@@ -137,6 +137,20 @@ def test_clusters_and_owners(text: str, file: Path) -> None:
             read_owners(None, str(file))  # type: ignore[arg-type]
 
 
+@cases(
+    "line problem",
+    ("bootstrap_server = 5", r"bootstrap_server is 5 \(int\), expected a string or a list of strings"),
+    ("bootstrap_server = ['b:1', true]", r"bootstrap_server is \['b:1', True\] \(list\), expected a string or a list"),
+    ("command_config = 5.5", r"command_config is 5.5 \(float\), expected a string"),
+    ("connect_url = 5", r"connect_url is 5 \(int\), expected a string"),
+    ("connect_url = {etl = 5}", r"connect_url is .* expected a string"),
+)
+def test_a_number_is_no_file_and_no_server(line: str, problem: str, file: Path) -> None:
+    """It was taken for the name of a host, or of a file."""
+    with pytest.raises(ConfigError, match=rf"x\.toml: \[clusters\.a\]: {problem}"):
+        clusters_of(written(file, f"[clusters.a]\n{line}"))
+
+
 def test_a_what_if_of_5000_digits() -> None:
     """As a count, which Python doesn't read as a number."""
     with pytest.raises(ConfigError, match="isn't a valid count"):

@@ -215,6 +215,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert unreadable(tmp_path, whole[:-100], f"t.csv{suffix}").startswith("truncated compressed stream. Copy")
         assert "fix its name" in unreadable(tmp_path, b"name\nx\n", f"t.csv{suffix}")
     assert unreadable(tmp_path, b"name,Name\n") == "the header has the column Name twice. Remove or rename one of them"
+    for marked in ("\ufeffname\nx\n".encode(encoding) for encoding in ("utf-32-le", "utf-32-be")):
+        assert unreadable(tmp_path, marked) == "it is UTF-32. Save the file as UTF-8"
     assert unreadable(tmp_path, "name\nx\n".encode("utf-16")) == "it is UTF-16. Save the file as UTF-8"
     assert unreadable(tmp_path, b"caf\xe9\nx\n") == "the header is not UTF-8. Save the file as UTF-8"
     assert unreadable(tmp_path, b'"name\nx\n').startswith("the header isn't csv")

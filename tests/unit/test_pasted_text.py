@@ -294,7 +294,7 @@ def _twice(rng: random.Random, lines: list[str]) -> list[str]:
 
 KEEPS: list[Callable[[random.Random, list[str]], list[str]]] = [_between, _colored, _padded, _indented, _twice]
 BREAKS = [_collapsed, _narrow, _torn, _dropped, _shifted, _joined]
-ENCODINGS = ["utf-8", "utf-8-sig", "utf-16"]
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-32"]
 
 
 @pytest.mark.parametrize("case", range(60))

@@ -19,8 +19,14 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from pyarrow import parquet as pq
 
 from spark_assign.sources.kafka import connection as kafka_connection
-from spark_assign.sources.kafka import records_folder
-from spark_assign.sources.kafka.record_fetcher import ATTEMPTS, FetchedRecords, fetch_records
+from spark_assign.sources.kafka import record_fetcher, records_folder
+from spark_assign.sources.kafka.record_fetcher import (
+    ATTEMPTS,
+    SMALL_BYTES,
+    SMALL_OFFSETS,
+    FetchedRecords,
+    fetch_records,
+)
 from spark_assign.sources.kafka.records_folder import RecordsFolder
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.group_records import write_key, write_value
@@ -289,6 +295,62 @@ def test_what_does_not_pass_ends_with_an_error(fault: Any, message: str, waits: 
     with pytest.raises(SourceError, match=message):
         list(fetch(cluster))
     assert len(waits) == ATTEMPTS - 1
+
+
+def _without_end(cluster: Cluster) -> None:
+    """Makes the broker claim 2^40 records in partition 0, of which each response has one."""
+    cluster.logs[0].end = 1 << 40
+
+    def one_more(_: int, request: Any) -> Any:
+        log = cluster.logs[0]
+        (at,) = (each.fetch_offset for each in request.topics[0].partitions if each.partition == 0)
+        log.batches = [(at, at + 1, batch_of([Record(at, 1000, b"k", b"v")]))]
+        return cluster.fetched(log.leader, request.topics[0])
+
+    cluster.faults = [one_more] * 1_000
+
+
+@cases("limits", {"MAX_SMALL": 30}, {"MIN_SMALL": 29, "MAX_SMALL_S": -1.0})
+def test_a_partition_without_end(limits: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that names the broker, by the number of small responses, or by their time; what was read is stored."""
+    for name, value in limits.items():
+        monkeypatch.setattr(record_fetcher, name, value)
+    cluster = Cluster({0: Log(), 1: Log()})
+    cluster.logs[1].plain(b"v")
+    _without_end(cluster)
+    problem = (
+        r"_offsets-0 can't be read from offset 30 of 1,099,511,627,776 on .*broker 1 answered 30 requests in a row"
+    )
+    with pytest.raises(SourceError, match=problem):
+        RecordsFolder(tmp_path, "eu").append(fetch(cluster))
+    assert len(rows_in(tmp_path)) == 31
+    assert RecordsFolder(tmp_path, "eu").positions == {0: 30, 1: 1}
+
+
+def test_a_beginning_that_moves_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each response says that the records at the requested offset were deleted."""
+    monkeypatch.setattr(record_fetcher, "MAX_SMALL", 30)
+    cluster, reports = Cluster({0: Log(end=1 << 40)}), list[str]()
+
+    def deleted(broker: int, request: Any) -> Any:
+        cluster.logs[0].start += 1
+        return with_code(errors.OffsetOutOfRangeError.errno)(broker, request)
+
+    cluster.faults = [deleted] * 1_000
+    with pytest.raises(SourceError, match="can't be read from offset 30 of"):
+        list(fetch(cluster, None, reports))
+    assert len(reports) == 30
+
+
+def test_small_responses_of_a_broker_that_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a few large records, or many small ones; or a small one now and then is followed by a larger one."""
+    for name, value in {"MAX_SMALL": 5, "MIN_SMALL": 1, "MAX_SMALL_S": -1.0}.items():
+        monkeypatch.setattr(record_fetcher, name, value)
+    cluster = Cluster({0: Log(), 1: Log()}, response_bytes=1)
+    for number in range(20):
+        cluster.logs[0].plain(b"v" * SMALL_BYTES)
+        cluster.logs[1].plain(*[b"v"] * (1 if number % 2 else SMALL_OFFSETS))
+    assert len(rows_of(fetch(cluster))) == 20 + 10 + 10 * SMALL_OFFSETS
 
 
 def test_missing_permissions_and_a_missing_topic() -> None:

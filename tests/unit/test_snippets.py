@@ -21,11 +21,12 @@ import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_assign.advice.kernel.advise import advise
+from spark_assign.advice.kernel.unused import group_commands
 from spark_assign.cli.job import Outcome, run_and_print
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.report.advice import settings_commands
 from spark_assign.report.formatting import listed, visible
-from spark_assign.report.loads_and_sizes import autoscaler, reason_comment
+from spark_assign.report.loads_and_sizes import autoscaler, autoscalers, reason_comment
 from spark_assign.report.openmetrics import Figures, expose
 from spark_assign.report.sequence_diagram import sequence_diagram
 from spark_assign.tables.quoting import comment_text, kubernetes_name, properties_value, shell_word, string_literal
@@ -160,12 +161,32 @@ def test_shell_commands(run_shell: Any) -> None:
     assert run_shell("\n".join(lines)) == expected
 
 
+def test_a_group_that_no_tool_can_name_has_no_commands() -> None:
+    """Kafka stores offsets of the empty group ID, and its tools refuse it."""
+    assert [group_commands("c", "", kind) for kind in ("classic", "consumer", "share")] == [[]] * 3
+
+
 def test_names_of_kubernetes() -> None:
     """A valid one stays; others that become alike differ by a hash."""
     assert kubernetes_name("orders-2") == "orders-2"
     changed = [kubernetes_name(name) for name in ("Orders_2", "orders.2", "-orders-2", "\ud800", "", "x" * 64)]
     assert [name[:-9] for name in changed] == ["orders-2", "orders-2", "orders-2", "group", "group", "x" * 40]
     assert len(set(changed)) == len(changed)
+    for changed_name in (*changed, kubernetes_name("orders-2-0badcafe")):
+        longer = kubernetes_name(changed_name)
+        assert longer != changed_name, "it would be the object of another group"
+        assert re.fullmatch(r"[a-z0-9-]{1,46}-[0-9a-f]{16}", longer)
+        assert len(longer) <= 63
+
+
+def test_names_of_one_manifest_differ() -> None:
+    """Also of two clusters with the same group, and of a group with two assignors."""
+    groups = [("a", "orders", "range"), ("b", "orders", "range"), ("b", "orders", "sticky")]
+    groups += [("a", "Orders.X", "range"), ("a", kubernetes_name("Orders.X"), "range"), ("a", "alone", "range")]
+    sizes = [SIZED | dict(zip(("cluster", "group_id", "assignor"), each, strict=True), reason="") for each in groups]
+    found = [each["metadata"]["name"] for each in yaml.safe_load_all(autoscalers(sizes))]
+    assert len(set(found)) == len(groups)
+    assert found[3:] == ["orders-x-b06fe2e0", kubernetes_name("orders-x-b06fe2e0"), "alone"]
 
 
 @pytest.mark.parametrize("name", NAMES)

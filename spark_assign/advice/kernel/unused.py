@@ -197,7 +197,12 @@ _DELETE = {"share": "kafka-share-groups.sh"} | dict.fromkeys(("classic", "consum
 
 
 def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
-    """Returns commands that save the offsets of a group and delete the group, which fails if it has members."""
+    """Returns commands that save the offsets of a group and delete the group, which fails if it has members.
+
+    There are none for the empty ID, which no tool accepts.
+    """
+    if not group_id:
+        return []
     tool, group = f"{_DELETE[group_type]} {_SERVERS}", f"--group={shell_word(group_id)}"
     delete = " ".join((tool, "--delete", group))
     if group_type == "share":

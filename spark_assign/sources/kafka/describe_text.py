@@ -49,6 +49,7 @@ _ABSENT = re.compile(r"(?:Error: )?\w+ group '(.*)' does not exist\.")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[@-Z\\^_=>])")
 _CODE = re.compile(r"(\x1b(?:\[[0-?]*+[A-Za-z]|[=>]))")
 """A code without blanks, so that none extends from one column to another."""
+_CONTROL = re.compile(r"[\0-\x1f\x7f-\x9f]")
 _TIME = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*+Z?\]?"
 _NOISE = re.compile(
     "|".join(
@@ -134,7 +135,8 @@ def _lines(file: str) -> Iterator[Line]:
     try:
         data = Path(file).read_bytes()
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
-        text = data.decode("utf-16" if wide else "utf-8-sig")
+        widest = data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
+        text = data.decode("utf-32" if widest else "utf-16" if wide else "utf-8-sig")
     except (OSError, ValueError) as error:
         raise SourceError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
@@ -418,8 +420,8 @@ class _Found:
             _check_sizes(line, topic_found[1], topic_found[2])
             if (earlier := self.counts.setdefault(topic_found[1], counted)[0]) != counted[0]:
                 raise _wrong(line, f"{count(earlier, 'partition')}, as in an earlier line about {topic_found[1]},")
-            if topic_found[2]:
-                self.ids[topic_found[1]] = topic_found[2]
+            if topic_found[2] and (known := self.ids.setdefault(topic_found[1], topic_found[2])) != topic_found[2]:
+                raise _wrong(line, f"the TopicId {known[:160]} of an earlier line about {topic_found[1]}")
         else:
             raise _wrong(line, "a line of kafka-topics.sh --describe (Topic: … PartitionCount: … or Partition: …)")
 
@@ -447,14 +449,15 @@ class _Found:
         """Reads the rack of a broker; the versions that kafka-broker-api-versions.sh prints below it are skipped."""
         text = (line := _without_codes(line))[2].strip()
         if broker := _BROKER.fullmatch(text):
-            _check_sizes(line, broker[2])
-            self.racks[_int(line, broker[1])] = None if broker[2] == "null" else broker[2]
+            self._add_rack(line, _int(line, broker[1]), None if broker[2] == "null" else broker[2])
         elif (words := text.replace(",", " ").split()) and len(words) == 2 and words[0].isdecimal():
-            _check_sizes(line, words[1])
-            self.racks[_int(line, words[0])] = words[1]
+            self._add_rack(line, _int(line, words[0]), words[1])
         elif text.startswith("{"):
             try:
-                for each in json.loads(text)["brokers"]:
+                listed = json.loads(text)["brokers"]
+                if len({str(each["broker"]) for each in listed}) < len(listed):
+                    raise ValueError("a broker is listed twice")
+                for each in listed:
                     broker_id, folders = _int(line, str(each["broker"])), each["logDirs"]
                     self.offline_log_dirs[broker_id] = sum(folder["error"] is not None for folder in folders)
                     self.log_dirs[broker_id], self.logs[broker_id] = {}, {}  # those of an earlier file are older
@@ -466,6 +469,14 @@ class _Found:
             raise _wrong(
                 line, "a line of kafka-broker-api-versions.sh (HOST:PORT (id: … rack: …) -> …), or BROKER_ID,RACK"
             )
+
+    def _add_rack(self, line: Line, broker: int, rack: str | None) -> None:
+        """Adds a rack. Raises SourceError if the broker has another one, or if it isn't the text of a rack."""
+        _check_sizes(line, rack)
+        if _CONTROL.search(rack or ""):
+            raise _wrong(line, "a rack without control characters")
+        if (earlier := self.racks.setdefault(broker, rack)) != rack:
+            raise _wrong(line, f"the rack {(earlier or 'null')[:160]} of an earlier line about broker {broker}")
 
     def _add_log_dir(self, line: Line, broker: int, folder: Mapping[str, Any]) -> None:
         """Adds a log directory and its logs. Raises ValueError, KeyError, TypeError, or SourceError for other JSON."""

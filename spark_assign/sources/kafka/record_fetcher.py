@@ -7,8 +7,10 @@ DESCRIBE on the topic.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +28,12 @@ from spark_assign.tables.errors import SourceError
 ATTEMPTS = 20
 """Requests in a row without a record after which reading ends with an error."""
 PAUSE_S = 1.0
+SMALL_OFFSETS, SMALL_BYTES = 100, 10_000
+"""A response that advances a partition by fewer offsets, with fewer bytes of records, is small. A broker that does what
+it should fills a response up to the end of a segment, or to what a quota allows in ten seconds."""
+MAX_SMALL, MIN_SMALL, MAX_SMALL_S = 10_000, 100, 3600.0
+"""Small responses in a row after which reading a partition ends with an error: `MAX_SMALL`, or more than `MIN_SMALL` in
+more than `MAX_SMALL_S`. Segments that are small, and were never compacted, are at most a few thousand."""
 
 _PARTITION_BYTES, _RESPONSE_BYTES = 4 << 20, 16 << 20
 """Maximum size of the batches of a partition and of a response, unless the first batch is larger (KIP-74)."""
@@ -57,7 +65,8 @@ def fetch_records(
 
     Raises:
         SourceError: the topic doesn't exist or may not be read; a partition has no leader, or its records can't be
-            read, for `ATTEMPTS` requests; or the log of a partition ends before the offset to continue at.
+            read, for `ATTEMPTS` requests; the log of a partition ends before the offset to continue at; or a broker
+            sends so little of a partition that reading would never end.
     """
     leaders = _leaders(connection)
     begins, ends = _bounds(connection, leaders)
@@ -65,7 +74,7 @@ def fetch_records(
     for partition in begins:
         _check_position(partition, positions, begins, ends, report)
     num_offsets = sum(max(ends[partition] - position, 0) for partition, position in positions.items())
-    failures = 0
+    failures, small = 0, dict[int, _SmallResponses]()
     with progress(f"offsets of {TOPIC} read", num_offsets) as step:
         while remaining := {key: position for key, position in positions.items() if position < ends[key]}:
             problem: Exception | None = None
@@ -79,7 +88,10 @@ def fetch_records(
                     continue
                 if data.error_code == errors.OffsetOutOfRangeError.errno:
                     begins_now, ends_now = _bounds(connection, leaders)
-                    is_advanced |= _check_position(partition, positions, begins_now, ends_now, report)
+                    before = positions[partition]
+                    if _check_position(partition, positions, begins_now, ends_now, report):
+                        is_advanced = True
+                        small.setdefault(partition, _SmallResponses()).add(positions[partition] - before, 0)
                     continue
                 if data.error_code:
                     problem = errors.for_code(data.error_code)(f"partition {partition}")
@@ -91,8 +103,16 @@ def fetch_records(
                     problem = errors.CorruptRecordError(f"partition {partition}, offset {next_offset}: {damage}")
                 if next_offset > start:
                     positions[partition], is_advanced = next_offset, True
+                    small.setdefault(partition, _SmallResponses()).add(next_offset - start, records.nbytes)
                     step(min(next_offset, end) - start)
                     yield FetchedRecords(partition, next_offset, records)
+            for partition in remaining.keys() & small.keys():
+                if positions[partition] < ends[partition] and small[partition].are_too_many():
+                    broker, at = leaders.get((TOPIC, partition)), f"{positions[partition]:,} of {ends[partition]:,}"
+                    few = f"{SMALL_OFFSETS} offsets and {SMALL_BYTES:,} bytes of records each"
+                    answered = f"broker {broker} answered {small[partition].number:,} requests in a row with less than"
+                    problem = ValueError(f"{answered} {few}, and claims that there are more")
+                    raise connection.failed(f"{TOPIC}-{partition} can't be read from offset {at} on", problem)
             failures = 0 if is_advanced else failures + 1
             if problem is not None:
                 _check_retriable(connection, problem, failures)
@@ -102,6 +122,24 @@ def fetch_records(
                 kafka_connection.wait(PAUSE_S)
             if problem is not None:
                 leaders = _leaders(connection)
+
+
+@dataclass
+class _SmallResponses:
+    """Small responses of a partition in a row: their number, and the time of the first one."""
+
+    number: int = 0
+    since_s: float = 0.0
+
+    def add(self, offsets: int, size: int) -> None:
+        """Counts a response that advances a partition. One that isn't small ends the row."""
+        self.since_s = self.since_s if self.number else time.monotonic()
+        self.number = self.number + 1 if offsets < SMALL_OFFSETS and size < SMALL_BYTES else 0
+
+    def are_too_many(self) -> bool:
+        """Checks whether no broker that does what it should sends as many."""
+        is_slow = self.number > MIN_SMALL and time.monotonic() - self.since_s > MAX_SMALL_S
+        return self.number >= MAX_SMALL or is_slow
 
 
 def _leaders(connection: ClusterConnection) -> dict[tuple[str, int], int]:

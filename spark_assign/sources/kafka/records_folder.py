@@ -111,20 +111,28 @@ class RecordsFolder:
         """Stores records as they come, in files of bounded size, and returns their number.
 
         Raises:
-            SourceError: another run has appended to the folder.
+            SourceError: another run has appended to the folder, or `fetched` ends with this error. What came until
+                then is stored.
         """
         pending: list[pa.Table] = []
         num_records = num_bytes = 0
-        for part in fetched:
-            self.positions[part.partition] = part.next_offset
-            if len(part.records):
-                table = to_records(part.records, self._cluster, part.partition, _SCHEMA)
-                redacted = [redact_records(batch, **self._redacted) for batch in table.combine_chunks().to_batches()]
-                pending.append(pa.Table.from_batches(redacted, _SCHEMA))
-                num_records, num_bytes = num_records + len(table), num_bytes + table.nbytes
-            if num_bytes >= _FILE_BYTES:
+        try:
+            for part in fetched:
+                self.positions[part.partition] = part.next_offset
+                if len(part.records):
+                    table = to_records(part.records, self._cluster, part.partition, _SCHEMA)
+                    redacted = [
+                        redact_records(batch, **self._redacted) for batch in table.combine_chunks().to_batches()
+                    ]
+                    pending.append(pa.Table.from_batches(redacted, _SCHEMA))
+                    num_records, num_bytes = num_records + len(table), num_bytes + table.nbytes
+                if num_bytes >= _FILE_BYTES:
+                    self._write(pending)
+                    pending, num_bytes = [], 0
+        except SourceError:
+            if pending:
                 self._write(pending)
-                pending, num_bytes = [], 0
+            raise
         if pending or not self._num_files:
             self._write(pending)
         return num_records
