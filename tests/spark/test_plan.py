@@ -175,6 +175,19 @@ def test_a_number_without_a_bound_rejects_its_group_only(spark: SparkSession) ->
 
 
 @pytest.mark.once
+def test_long_member_ids_are_not_multiplied(spark: SparkSession) -> None:
+    """A hundred IDs of 32 kB, and 700 partitions that change hands: no row of a change has all IDs of its topic."""
+    ids = [f"{number:03d}-{'x' * 32_000}" for number in range(100)]
+    owned = [("c", "g", name, "t", first, 100, 7) for first, name in enumerate(ids)]
+    planned = plan(fleet(spark, {"g": dict.fromkeys(ids, "t")}, topics={"t": 700}, owned_slices=owned), "range")
+    for changes in (planned.moves, planned.revocations.withColumnsRenamed({"next_member_id": "to_member_id"})):
+        named = changes.select("partition", F.substring("to_member_id", 1, 3), F.length("to_member_id"))
+        found = [tuple(row) for row in named.orderBy("partition").collect()]
+        changed = [partition for partition in range(700) if partition % 100 != partition // 7]
+        assert found == [(partition, f"{partition // 7:03d}", 32_004) for partition in changed]
+
+
+@pytest.mark.once
 def test_slices_are_expanded_in_pieces(spark: SparkSession) -> None:
     """Any length and step, up to the largest partition; a stored slice of 2^31 - 1 partitions needs no such array."""
     rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 100_000), ("e", 0, 2**31 - 1, 2)]
