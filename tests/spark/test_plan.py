@@ -17,6 +17,7 @@ from spark_assign.groups.explaining import explain
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.dataframes import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES
 from tests.golden import tables
 from tests.kafka import random_groups
 from tests.spark.fleets import fleet, kept, shuffled, table, tuples, written_as_json
@@ -190,15 +191,17 @@ def test_long_member_ids_are_not_multiplied(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_slices_are_expanded_in_pieces(spark: SparkSession) -> None:
     """Any length and step, up to the largest partition; a stored slice of 2^31 - 1 partitions needs no such array."""
-    rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 100_000), ("e", 0, 2**31 - 1, 2)]
+    rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 10_000), ("e", 0, 2**31 - 1, 2)]
     slices = spark.createDataFrame(rows, "name string, first int, step int, count int")
     found = expand(slices).groupBy("name").agg(F.count("*"), F.min("partition"), F.max("partition")).collect()
     assert sorted(map(tuple, found)) == [
         ("b", 250_001, 7, 750_007),
         ("c", 1, 2**31 - 1, 2**31 - 1),
-        ("d", 100_000, 0, 99_999),
+        ("d", 10_000, 0, 9_999),
         ("e", 2, 0, 2**31 - 1),
     ]
+    long = spark.createDataFrame([("x" * MAX_NAME_BYTES, 0, 1, 70_000)], slices.schema)
+    assert expand(long).agg(F.sum(F.length("name"))).collect()[0][0] == MAX_NAME_BYTES * 70_000 > 2**31
     endless = spark.createDataFrame([("x", 0, 1, 2**31 - 1)], slices.schema)
     assert expand(endless).limit(1).collect()[0]["partition"] == 0
 
