@@ -95,10 +95,13 @@ def _flatten_items(name: str) -> Column:
     """Converts a list of tasks per connector to one list of kind, connector, and task."""
 
     def connector_items(listed: Column) -> Column:
+        # Names are repeated here: Sail copies all that a function of an item uses, here `listed`, for each item.
+        connectors = F.array_repeat(listed["connector"], F.size(listed["tasks"]))
+        items = F.arrays_zip(connectors, listed["tasks"]).cast("array<struct<connector: string, task: int>>")
         return F.transform(
-            listed["tasks"],
-            lambda task: F.struct(
-                _kind(task).alias("kind"), listed["connector"].alias("connector"), task.alias("task")
+            items,
+            lambda item: F.struct(
+                _kind(item["task"]).alias("kind"), *(item[name].alias(name) for name in ("connector", "task"))
             ),
         )
 

@@ -16,7 +16,7 @@ from functools import cache, cached_property, partial
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
@@ -40,7 +40,7 @@ from spark_assign.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.kernel import plan_groups as kernel
-from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
+from spark_assign.groups.kernel.ownership_changes import DELTA_LISTS, NAMED_DELTAS, find_deltas, name_deltas
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
     ASSIGNED_ALIKE,
@@ -55,7 +55,7 @@ from spark_assign.groups.kernel.plan_groups import (
     plan_groups,
 )
 from spark_assign.groups.windows import WINDOW_SLICES
-from spark_assign.spark.dataframes import expand, map_arrow_batches
+from spark_assign.spark.dataframes import expand, map_arrow_batches, map_arrow_chunks
 from spark_assign.stores.result import PassResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
@@ -300,11 +300,11 @@ def gather_plan_facts(fleet: FleetTables, patterns: Mapping[str, str], *, loads:
 # --- moves and cooperative revocations: a pandas UDF turns each topic in which an owner changes into slices --------
 #
 # The pass over whole groups returns a row for each such topic (`groups.kernel.ownership_changes`). The UDF compares
-# what is owned with what is planned, in the task that has the row; nothing is shuffled.
+# what is owned with what is planned, in the task that has the row; nothing is shuffled. Its indexes become names in
+# Arrow, because an SQL function of each index makes Sail copy the whole list of names for each of them.
 
 
-_LISTS = ("from_member", "to_member", "first", "step", "count", "reason")
-_DELTAS = StructType([StructField(name, ArrayType(IntegerType(), containsNull=False)) for name in _LISTS])
+_DELTAS = StructType([StructField(name, ArrayType(IntegerType(), containsNull=False)) for name in DELTA_LISTS])
 _FROM_ROW = ("partitions", "member_flags", "owned", "planned")
 
 
@@ -341,20 +341,8 @@ def _delta_slices(changed: DataFrame, *, revocations: bool) -> DataFrame:
     find.__annotations__ = {name: pd.DataFrame if name == "return" else pd.Series for name in find.__annotations__}
     deltas = pandas_udf(find, _DELTAS)  # type: ignore[call-overload]
     rows = changed.select(*GROUP_KEY, "topic", "member_ids", deltas(*_FROM_ROW).alias("delta"))
-    reasons = F.array(*(F.lit(reason) for reason in REASONS))
-    columns = {
-        "from_member_id": _names("member_ids", "from_member"),
-        "to_member_id": _names("member_ids", "to_member"),
-        **{name: F.col(f"delta.{name}") for name in ("first", "step", "count")},
-        "reason": _names(reasons, "reason"),
-    }
-    rows = rows.select(*GROUP_KEY, "topic", *(column.alias(name) for name, column in columns.items()))
-    return rows.select(*GROUP_KEY, "topic", F.inline(F.arrays_zip(*columns)))
-
-
-def _names(names: Column | str, indexes: str) -> Column:
-    """Returns the names at the indexes of a list of the delta; null where an index is -1."""
-    return F.transform(F.col(f"delta.{indexes}"), lambda index: F.get(names, index))
+    rows = rows.select(*GROUP_KEY, "topic", "member_ids", "delta.*")
+    return rows.mapInArrow(map_arrow_chunks(name_deltas, chunk_rows=1), from_arrow_schema(NAMED_DELTAS))
 
 
 # --- names of assignors --------------------------------------------------------------------------------------------

@@ -130,8 +130,8 @@ def with_brokers(rows: DataFrame, name: str, replicas: str, brokers: DataFrame) 
 # --- slices: partitions first, first + step, … (`count` of them) of one topic, as one row --------------------------
 
 
-_PIECE = 100_000
-"""Maximum number of partitions that are expanded as one array."""
+_PIECE = 10_000
+"""Maximum number of partitions that are expanded as one array: with names of `MAX_NAME_BYTES`, less than 2^31 bytes."""
 
 
 def expand(slices: DataFrame) -> DataFrame:

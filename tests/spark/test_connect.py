@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
+from spark_assign.connect.plan import _flatten_items
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, REBALANCES
 from spark_assign.tables.errors import ConfigError, FleetError
@@ -160,3 +162,12 @@ def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
         simulate_connect(fleet, events, **times | {"stop_ms": -1})
     with pytest.raises(FleetError, match=r"events\.subject: the column is missing"):
         simulate_connect(fleet, events.drop("subject"), **times)
+
+
+@pytest.mark.spark
+def test_the_state_of_a_connector_with_many_tasks(spark: SparkSession) -> None:
+    """No item has the whole list of tasks, which would be 2.5 billion numbers."""
+    listed = F.array(F.struct(F.lit("c").alias("connector"), F.sequence(F.lit(0), F.lit(49_999)).alias("tasks")))
+    items = spark.range(1).select(listed.alias("assignment")).select(F.explode(_flatten_items("assignment")).alias("i"))
+    counted = items.select("i.*").groupBy("kind", "connector").agg(F.count_distinct("task"), F.max("task"))
+    assert [tuple(row) for row in counted.collect()] == [("task", "c", 50_000, 49_999)]

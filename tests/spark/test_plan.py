@@ -17,6 +17,7 @@ from spark_assign.groups.explaining import explain
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.spark.dataframes import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES
 from tests.golden import tables
 from tests.kafka import random_groups
 from tests.spark.fleets import fleet, kept, shuffled, table, tuples, written_as_json
@@ -175,17 +176,32 @@ def test_a_number_without_a_bound_rejects_its_group_only(spark: SparkSession) ->
 
 
 @pytest.mark.once
+def test_long_member_ids_are_not_multiplied(spark: SparkSession) -> None:
+    """A hundred IDs of 32 kB, and 700 partitions that change hands: no row of a change has all IDs of its topic."""
+    ids = [f"{number:03d}-{'x' * 32_000}" for number in range(100)]
+    owned = [("c", "g", name, "t", first, 100, 7) for first, name in enumerate(ids)]
+    planned = plan(fleet(spark, {"g": dict.fromkeys(ids, "t")}, topics={"t": 700}, owned_slices=owned), "range")
+    for changes in (planned.moves, planned.revocations.withColumnsRenamed({"next_member_id": "to_member_id"})):
+        named = changes.select("partition", F.substring("to_member_id", 1, 3), F.length("to_member_id"))
+        found = [tuple(row) for row in named.orderBy("partition").collect()]
+        changed = [partition for partition in range(700) if partition % 100 != partition // 7]
+        assert found == [(partition, f"{partition // 7:03d}", 32_004) for partition in changed]
+
+
+@pytest.mark.once
 def test_slices_are_expanded_in_pieces(spark: SparkSession) -> None:
     """Any length and step, up to the largest partition; a stored slice of 2^31 - 1 partitions needs no such array."""
-    rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 100_000), ("e", 0, 2**31 - 1, 2)]
+    rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 10_000), ("e", 0, 2**31 - 1, 2)]
     slices = spark.createDataFrame(rows, "name string, first int, step int, count int")
     found = expand(slices).groupBy("name").agg(F.count("*"), F.min("partition"), F.max("partition")).collect()
     assert sorted(map(tuple, found)) == [
         ("b", 250_001, 7, 750_007),
         ("c", 1, 2**31 - 1, 2**31 - 1),
-        ("d", 100_000, 0, 99_999),
+        ("d", 10_000, 0, 9_999),
         ("e", 2, 0, 2**31 - 1),
     ]
+    long = spark.createDataFrame([("x" * MAX_NAME_BYTES, 0, 1, 70_000)], slices.schema)
+    assert expand(long).agg(F.sum(F.length("name"))).collect()[0][0] == MAX_NAME_BYTES * 70_000 > 2**31
     endless = spark.createDataFrame([("x", 0, 1, 2**31 - 1)], slices.schema)
     assert expand(endless).limit(1).collect()[0]["partition"] == 0
 

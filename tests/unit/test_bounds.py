@@ -37,6 +37,7 @@ from spark_assign.assignors.group_facts import (
     index_facts,
 )
 from spark_assign.assignors.group_specs import ALL_MEMBERS
+from spark_assign.groups.kernel.ownership_changes import DELTA_LISTS, REASONS, name_deltas
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
@@ -375,3 +376,24 @@ def test_tasks_that_were_together_are_no_pairs() -> None:
     params = StreamsPlanParams("streams-sticky", ASSIGNORS_OF_STREAMS["streams-sticky"])
     planned_rows = [row for each in plan_streams_groups(table, STREAMS_ROWS, params) for row in each.to_pylist()]
     assert sum(row["kind"] == "task" for row in planned_rows) == 6_000
+
+
+def test_long_names_of_changes_are_in_pieces() -> None:
+    """An Arrow column holds at most 2^31 - 1 bytes; each piece has a part of that, whatever the topics are."""
+    ids, size = ["a" * 32_000, "b" * 32_000], 3_000
+    rows = [
+        {"topic": "skipped", "member_ids": ["other"] * 8, **{name: [7] for name in DELTA_LISTS}},
+        {"topic": "without", "member_ids": ["other"], **{name: [] for name in DELTA_LISTS}},
+        {"topic": "first", "member_ids": ["x", "y"], **{name: [1] for name in DELTA_LISTS}},
+        {"topic": "large", "member_ids": ids, **{name: [0, 1] * (size // 2) for name in DELTA_LISTS}},
+        {"topic": "new", "member_ids": ["z"], **{name: [-(name == "from_member")] for name in DELTA_LISTS}},
+    ]
+    lists = {"member_ids": pa.list_(pa.string()), **dict.fromkeys(DELTA_LISTS, pa.list_(pa.int32()))}
+    schema = pa.schema({**dict.fromkeys(("cluster", "group_id", "topic"), pa.string()), **lists})
+    topics = pa.Table.from_pylist([{"cluster": "c", "group_id": "g", **row} for row in rows], schema).slice(1)
+    pieces = list(name_deltas([topics]))
+    assert max(piece.nbytes for piece in pieces) < 160 << 20
+    found = [tuple(row.values())[2:] for piece in pieces for row in piece.to_pylist()]
+    large = [("large", ids[n % 2], ids[n % 2], *[n % 2] * 3, REASONS[n % 2]) for n in range(size)]
+    new = ("new", None, "z", 0, 0, 0, REASONS[0])
+    assert found == [("first", "y", "y", 1, 1, 1, REASONS[1]), *large, new]

@@ -23,11 +23,12 @@ partition that two members claim is revoked by both, `CooperativeStickyAssignor`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.assignors.group_specs import BALANCING, OVER_QUOTA, RACK_MISMATCH
 from spark_assign.assignors.sticky.sticky_groups import find_overlapping_topics
@@ -416,6 +417,18 @@ def _to_moves(
 
 LIVE, SUBSCRIBED = 1, 2
 _OWNED_COLUMNS, _PLANNED_COLUMNS = 4, 6
+DELTA_LISTS = ("from_member", "to_member", "first", "step", "count", "reason")
+"""Names of the lists of `find_deltas`."""
+NAMED_DELTAS = pa.schema(
+    {
+        **dict.fromkeys(("cluster", "group_id", "topic", "from_member_id", "to_member_id"), pa.string()),
+        **dict.fromkeys(("first", "step", "count"), pa.int32()),
+        "reason": pa.string(),
+    }
+)
+"""Schema of `name_deltas`."""
+_ROWS_PER_PIECE, _BYTES_PER_COLUMN = 100_000, 64 << 20
+"""Limits of a piece of named deltas: a column of Arrow texts holds at most 2^31 - 1 bytes."""
 
 
 def changed_topics(
@@ -539,6 +552,29 @@ def find_deltas(
     values = {"from_member": local[moves.from_member], "to_member": local[moves.to_member]}
     values |= {"first": moves.first, "step": moves.step, "count": moves.count, "reason": moves.reason}
     return {name: np.split(column.astype(np.int32), splits) for name, column in values.items()}
+
+
+def name_deltas(topics: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yields a row for each slice that changes hands, in pieces that no length of a name makes large.
+
+    Args:
+        topics: tables with cluster, group_id, topic, member_ids, and the lists of `find_deltas`.
+    """
+    for table in topics:
+        lists = {name: table[name].combine_chunks() for name in ("member_ids", *DELTA_LISTS)}
+        deltas = {name: lists[name].flatten().to_numpy() for name in DELTA_LISTS}
+        row = pc.list_parent_indices(lists["first"]).to_numpy()
+        ids, start = lists["member_ids"].values, lists["member_ids"].offsets.to_numpy()[row]
+        keys = {name: table[name].combine_chunks() for name in ("cluster", "group_id", "topic")}
+        longest = max(pc.max(pc.binary_length(names)).as_py() or 1 for names in (ids, *keys.values()))
+        size = min(_ROWS_PER_PIECE, max(_BYTES_PER_COLUMN // longest, 1))
+        for piece in (slice(at, at + size) for at in range(0, len(row), size)):
+            columns = {name: names.take(pa.array(row[piece])) for name, names in keys.items()}
+            for name in ("from_member", "to_member"):
+                member = deltas[name][piece]
+                columns[f"{name}_id"] = take_names(ids, np.where(member < 0, NO_MEMBER, start[piece] + member))
+            columns |= {name: pa.array(deltas[name][piece]) for name in ("first", "step", "count")}
+            yield pa.table(columns | {"reason": take_names(pa.array(REASONS), deltas["reason"][piece])}, NAMED_DELTAS)
 
 
 def _concat(lists: Sequence[IntArray]) -> IntArray:
