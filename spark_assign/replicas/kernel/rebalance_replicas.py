@@ -101,6 +101,14 @@ class ReplicaBalance:
         racks.add(rack[to_broker])
         return len(racks) >= self.needed[partition]
 
+    def racks_for(self, partition: int, from_broker: int, racks: Collection[int]) -> list[int]:
+        """Returns the racks to whose brokers a replica of the partition can go, if they don't have another one."""
+        others = {self.rack[broker] for broker in self.assigned[partition] if broker != from_broker}
+        rack, missing = self.rack[from_broker], self.needed[partition] - len(others)
+        if missing > 1:
+            return [rack] if rack in racks else []
+        return [each for each in racks if missing <= 0 or each == rack or each not in others]
+
     def move(self, partition: int, from_broker: int, to_broker: int) -> None:
         """Applies a step."""
         replicas = self.assigned[partition]
@@ -296,19 +304,26 @@ def _steps_from(
 ) -> dict[int, tuple[int, int]]:
     """Returns (moves added, partition) of the cheapest step to each broker that can receive a replica from this one."""
     steps: dict[int, tuple[int, int]] = {}
-    unreached = state.brokers
+    unreached: dict[int, list[int]] = {}
+    for broker in state.brokers:
+        unreached.setdefault(state.rack[broker], []).append(broker)
     for pool in (state.new_replicas[from_broker], state.kept_replicas[from_broker]):
         for partition in pool[:probes]:
             if from_broker not in state.assigned[partition]:
                 continue
             # A later replica is cheaper only to a broker that had its partition: those without a move come first.
-            for to_broker in (*unreached, *(broker for broker in state.previous[partition] if broker in steps)):
+            racks = state.racks_for(partition, from_broker, unreached)
+            new = sorted(itertools.chain.from_iterable(unreached[rack] for rack in racks))
+            for to_broker in (*new, *(broker for broker in state.previous[partition] if broker in steps)):
                 if steps.get(to_broker, (2, 0))[0] == -1 or not state.fits(partition, from_broker, to_broker):
                     continue
                 added = state.cost(partition, from_broker, to_broker)
                 if added < steps.get(to_broker, (2, 0))[0] and (partition, from_broker, to_broker) not in blocked:
                     steps[to_broker] = (added, partition)
-            unreached = [broker for broker in unreached if broker not in steps]
+            for rack in racks:
+                unreached[rack] = [broker for broker in unreached[rack] if broker not in steps]
+                if not unreached[rack]:
+                    del unreached[rack]
     return steps
 
 
