@@ -236,3 +236,14 @@ def test_a_thousand_brokers_take_bounded_time() -> None:
     planned = reassign(cluster, TOLERANCE, voluntary=False)
     assert time.process_time() - start < 12
     assert moves(cluster, planned) == planned.lower_bound.moves == 500
+
+
+def test_chains_of_thousands_of_brokers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more brokers, the fewer searches for chains: here the first one is the last one."""
+    searched = []
+    monkeypatch.setattr(rebalance_replicas, "MAX_EXHAUSTIVE_SIZE", 0)
+    monkeypatch.setattr(rebalance_replicas, "MAX_CHAIN_PAIRS", 33 * 33)
+    monkeypatch.setattr(rebalance_replicas, "_supply", lambda *_: None)
+    monkeypatch.setattr(rebalance_replicas, "_move_chains", lambda *values: searched.append(values[-1]))
+    reassign(large(30, 3, 100, 1), TOLERANCE, voluntary=True)
+    assert searched == [1]

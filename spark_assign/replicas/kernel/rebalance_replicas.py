@@ -29,6 +29,9 @@ PROBES_IN_LARGE = 64
 """Maximum number of replicas per broker that the chain search of a large cluster considers."""
 CHAINS_IN_LARGE = 200
 """Maximum number of chain searches in a large cluster."""
+MAX_CHAIN_PAIRS = 40_000_000
+"""Maximum number of chain searches times brokers times brokers in a large cluster, because a search looks at each pair
+of brokers. Up to 447 brokers, all searches are made; for 2,000, ten."""
 
 _MAX_ATTEMPTS = 20
 _EPSILON = 1e-9
@@ -139,7 +142,8 @@ def balance_replicas(
         _relieve(state, max_cost)
         _supply(state, max_cost)
     if not state.weighed:
-        _move_chains(state, max_cost, None if small else PROBES_IN_LARGE, None if small else CHAINS_IN_LARGE)
+        limit = min(CHAINS_IN_LARGE, MAX_CHAIN_PAIRS // max(len(state.brokers), 1) ** 2)
+        _move_chains(state, max_cost, None if small else PROBES_IN_LARGE, None if small else limit)
 
 
 # --- directly from one broker to another --------------------------------------------------------------------------
