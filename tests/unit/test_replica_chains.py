@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -224,3 +225,25 @@ def test_a_broker_of_a_large_cluster_that_goes_and_comes() -> None:
     planned = reassign(treeified, TOLERANCE, voluntary=True)
     assert planned.lower_bound.moves == moves(treeified, planned) == 4_000 - 440  # a share is 400
     assert broker_loads(treeified, planned.replicas)[0][0] == 440
+
+
+def test_a_thousand_brokers_take_bounded_time() -> None:
+    """Hundreds of brokers need replicas that few can give: donors are in a heap, instead of compared for each try."""
+    usable = np.arange(1_000) != 2
+    ones = np.ones(1_500, np.int64)
+    cluster = ReplicaCluster(np.zeros(1_000, np.int64), usable, np.arange(1_500)[:, np.newaxis] % 3, ones, ones)
+    start = time.process_time()
+    planned = reassign(cluster, TOLERANCE, voluntary=False)
+    assert time.process_time() - start < 12
+    assert moves(cluster, planned) == planned.lower_bound.moves == 500
+
+
+def test_chains_of_thousands_of_brokers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more brokers, the fewer searches for chains: here the first one is the last one."""
+    searched = []
+    monkeypatch.setattr(rebalance_replicas, "MAX_EXHAUSTIVE_SIZE", 0)
+    monkeypatch.setattr(rebalance_replicas, "MAX_CHAIN_PAIRS", 33 * 33)
+    monkeypatch.setattr(rebalance_replicas, "_supply", lambda *_: None)
+    monkeypatch.setattr(rebalance_replicas, "_move_chains", lambda *values: searched.append(values[-1]))
+    reassign(large(30, 3, 100, 1), TOLERANCE, voluntary=True)
+    assert searched == [1]

@@ -12,9 +12,11 @@ Whether all bounds are met depends on the steps found: this is a heuristic, unli
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -27,6 +29,9 @@ PROBES_IN_LARGE = 64
 """Maximum number of replicas per broker that the chain search of a large cluster considers."""
 CHAINS_IN_LARGE = 200
 """Maximum number of chain searches in a large cluster."""
+MAX_CHAIN_PAIRS = 40_000_000
+"""Maximum number of chain searches times brokers times brokers in a large cluster, because a search looks at each pair
+of brokers. Up to 447 brokers, all searches are made; for 2,000, ten."""
 
 _MAX_ATTEMPTS = 20
 _EPSILON = 1e-9
@@ -43,6 +48,7 @@ class ReplicaBalance:
         self.rack: list[int] = cluster.rack.tolist()
         self.needed: list[int] = cluster.racks_needed().tolist()
         self.weight: list[int] = cluster.weight.tolist()
+        self.lightest = min(self.weight, default=0)
         self.weighed = cluster.weighed
         self.brokers: list[int] = np.flatnonzero(cluster.usable).tolist()
         self.least: list[float] = (shares.least - _EPSILON * (1 + shares.least)).tolist()
@@ -67,7 +73,19 @@ class ReplicaBalance:
     def under(self) -> list[int]:
         """Returns the brokers below their bounds, the least loaded for its share first."""
         brokers = [broker for broker in self.brokers if self.load[broker] < self.least[broker]]
-        return sorted(brokers, key=lambda broker: (self.load[broker] / self.share[broker], broker))
+        return sorted(brokers, key=self.fullness)
+
+    def fullness(self, broker: int) -> tuple[float, int]:
+        """Returns the load of a broker for its share, and the broker, for an order of brokers."""
+        return self.load[broker] / self.share[broker], broker
+
+    def has_room(self, broker: int) -> bool:
+        """Checks whether any replica can go to a broker."""
+        return self.load[broker] + self.lightest <= self.most[broker]
+
+    def can_give(self, broker: int) -> bool:
+        """Checks whether any replica can leave a broker."""
+        return self.load[broker] > self.least[broker] and self.load[broker] - self.lightest >= self.least[broker]
 
     def cost(self, partition: int, from_broker: int, to_broker: int) -> int:
         """Returns the number of moves that a step adds: -1, 0, or 1."""
@@ -85,6 +103,14 @@ class ReplicaBalance:
         racks = {rack[broker] for broker in replicas if broker != from_broker}
         racks.add(rack[to_broker])
         return len(racks) >= self.needed[partition]
+
+    def racks_for(self, partition: int, from_broker: int, racks: Collection[int]) -> list[int]:
+        """Returns the racks to whose brokers a replica of the partition can go, if they don't have another one."""
+        others = {self.rack[broker] for broker in self.assigned[partition] if broker != from_broker}
+        rack, missing = self.rack[from_broker], self.needed[partition] - len(others)
+        if missing > 1:
+            return [rack] if rack in racks else []
+        return [each for each in racks if missing <= 0 or each == rack or each not in others]
 
     def move(self, partition: int, from_broker: int, to_broker: int) -> None:
         """Applies a step."""
@@ -116,7 +142,8 @@ def balance_replicas(
         _relieve(state, max_cost)
         _supply(state, max_cost)
     if not state.weighed:
-        _move_chains(state, max_cost, None if small else PROBES_IN_LARGE, None if small else CHAINS_IN_LARGE)
+        limit = min(CHAINS_IN_LARGE, MAX_CHAIN_PAIRS // max(len(state.brokers), 1) ** 2)
+        _move_chains(state, max_cost, None if small else PROBES_IN_LARGE, None if small else limit)
 
 
 # --- directly from one broker to another --------------------------------------------------------------------------
@@ -124,6 +151,7 @@ def balance_replicas(
 
 def _relieve(state: ReplicaBalance, max_cost: int) -> None:
     """Moves replicas from brokers above their bounds to the brokers that are furthest below their shares."""
+    room = sorted(state.fullness(broker) for broker in state.brokers if state.has_room(broker))
     for from_broker in state.over():
         for pool in (state.new_replicas, state.kept_replicas)[: 1 + max_cost]:
             for partition in list(pool[from_broker]):
@@ -132,29 +160,31 @@ def _relieve(state: ReplicaBalance, max_cost: int) -> None:
                 weight = state.weight[partition]
                 if state.load[from_broker] - weight < state.least[from_broker]:
                     continue
-                to_brokers = [broker for broker in state.brokers if state.load[broker] + weight <= state.most[broker]]
-                to_brokers.sort(key=lambda broker: (state.load[broker] / state.share[broker], broker))
+                to_brokers = (broker for _, broker in room if state.load[broker] + weight <= state.most[broker])
                 to_broker = next((broker for broker in to_brokers if state.fits(partition, from_broker, broker)), None)
                 if to_broker is not None and state.cost(partition, from_broker, to_broker) <= max_cost:
+                    del room[bisect_left(room, state.fullness(to_broker))]
                     state.move(partition, from_broker, to_broker)
+                    if state.has_room(to_broker):
+                        insort(room, state.fullness(to_broker))
+        if state.has_room(from_broker):
+            insort(room, state.fullness(from_broker))
 
 
 def _supply(state: ReplicaBalance, max_cost: int) -> None:
     """Moves replicas to brokers below their bounds from the brokers that are furthest above their shares."""
     for to_broker in state.under():
         next_position: dict[int, int] = {}
-        while state.load[to_broker] < state.least[to_broker]:
-            from_brokers = [
-                broker
-                for broker in state.brokers
-                if next_position.get(broker, 0) >= 0 and state.load[broker] > state.least[broker]
-            ]
-            if not from_brokers:
-                break
-            from_broker = max(from_brokers, key=lambda broker: (state.load[broker] / state.share[broker], -broker))
-            next_position[from_broker] = _supply_replica(
-                state, from_broker, to_broker, next_position.get(from_broker, 0), max_cost
-            )
+        from_brokers = [
+            (-state.load[broker] / state.share[broker], broker) for broker in state.brokers if state.can_give(broker)
+        ]
+        heapify(from_brokers)
+        while from_brokers and state.load[to_broker] < state.least[to_broker]:
+            _, from_broker = heappop(from_brokers)
+            position = _supply_replica(state, from_broker, to_broker, next_position.get(from_broker, 0), max_cost)
+            next_position[from_broker] = position
+            if position >= 0 and state.can_give(from_broker):
+                heappush(from_brokers, (-state.load[from_broker] / state.share[from_broker], from_broker))
 
 
 def _supply_replica(state: ReplicaBalance, from_broker: int, to_broker: int, start: int, max_cost: int) -> int:
@@ -278,16 +308,26 @@ def _steps_from(
 ) -> dict[int, tuple[int, int]]:
     """Returns (moves added, partition) of the cheapest step to each broker that can receive a replica from this one."""
     steps: dict[int, tuple[int, int]] = {}
+    unreached: dict[int, list[int]] = {}
+    for broker in state.brokers:
+        unreached.setdefault(state.rack[broker], []).append(broker)
     for pool in (state.new_replicas[from_broker], state.kept_replicas[from_broker]):
         for partition in pool[:probes]:
             if from_broker not in state.assigned[partition]:
                 continue
-            for to_broker in state.brokers:
+            # A later replica is cheaper only to a broker that had its partition: those without a move come first.
+            racks = state.racks_for(partition, from_broker, unreached)
+            new = sorted(itertools.chain.from_iterable(unreached[rack] for rack in racks))
+            for to_broker in (*new, *(broker for broker in state.previous[partition] if broker in steps)):
                 if steps.get(to_broker, (2, 0))[0] == -1 or not state.fits(partition, from_broker, to_broker):
                     continue
                 added = state.cost(partition, from_broker, to_broker)
                 if added < steps.get(to_broker, (2, 0))[0] and (partition, from_broker, to_broker) not in blocked:
                     steps[to_broker] = (added, partition)
+            for rack in racks:
+                unreached[rack] = [broker for broker in unreached[rack] if broker not in steps]
+                if not unreached[rack]:
+                    del unreached[rack]
     return steps
 
 
