@@ -162,9 +162,9 @@ def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:
 
 def test_hundreds_of_brokers_with_long_racks(spark: SparkSession) -> None:
     """Replicas are joined with brokers: no row has all brokers of its cluster."""
-    brokers = [{"cluster": "c", "broker_id": at, "rack_id": "r" * 1_000 + str(at % 3)} for at in range(200)]
+    brokers = [{"cluster": "c", "broker_id": at, "rack_id": "r" * 254 + str(at % 3)} for at in range(800)]
     replicas = [
-        {"cluster": "c", "topic": "t", "partition": at, "replicas": [at % 200, 200, 201]} for at in range(5_000)
+        {"cluster": "c", "topic": "t", "partition": at, "replicas": [at % 800, 800, 801]} for at in range(5_000)
     ]
     fleet = ReplicaFleet(frame_of(spark, REPLICAS, replicas), frame_of(spark, BROKERS, brokers))
     counts = {row["code"]: row["count"] for row in check(fleet).problems.groupBy("code").count().collect()}
