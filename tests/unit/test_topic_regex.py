@@ -51,7 +51,7 @@ def _group(*regexes: str | None) -> Any:
 
 @pytest.mark.parametrize("regex", [r"(?i)\p{Ll}+", r"a(?si:[^\p{Ll}])", r"(?i)\p{^Ll}"])
 def test_lower_case_letters_of_an_expression_that_ignores_case(regex: str) -> None:
-    """RE2/J matches `(?i)\p{Ll}+` to `orders`, not to `ORDERS` as RE2 does."""
+    r"""RE2/J matches `(?i)\p{Ll}+` to `orders`, not to `ORDERS` as RE2 does."""
     with pytest.raises(TopicRegexError, match="ignores case"):
         topic_matcher(regex)
     assert topic_matcher(r"\p{Ll}+")("orders")
