@@ -54,7 +54,7 @@ def notify_options(state: str) -> Callable[[Any], Any]:
     about = "Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
     url = click.option("--notify", metavar="URL", type=CheckedType(check_url), help=about)
     about = f"JSON file with the alerts that were sent ({state})."
-    file = location_option("--notify-state", about, type=LOCATION, metavar="FILE")  # it needs not exist
+    file = location_option("--notify-state", about, type=LOCATION, metavar="FILE")  # it need not exist
     return lambda run: url(file(run))
 
 
@@ -72,7 +72,7 @@ def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: 
 
     Args:
         url: address that accepts a POST with JSON; it might contain a secret, and is in no message.
-        file: location of the file with the alerts that were sent; it needs not exist.
+        file: location of the file with the alerts that were sent; it need not exist.
         outcome: the outcome of the job, which has started.
         alerts: rows with cluster, group_id, alert, and detail.
         is_complete: whether an alert that isn't in `alerts` has ended.

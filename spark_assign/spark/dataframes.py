@@ -81,7 +81,7 @@ def union(tables: Iterable[DataFrame], name: str = "tables") -> DataFrame:
     listed = list(tables)
     names = {name for table in listed for name in table.columns}
     if twice := sorted(names - {*{each.lower(): each for each in sorted(names)}.values()}):
-        raise SourceError(f"{name}: the column {twice[0]} is also there in another case. Rename one of them")
+        raise SourceError(f"{name}: the column {twice[0]} differs from another one only in case. Rename it")
     if any(names - set(table.columns) for table in listed):  # typed here, because Sail adds columns without a type
         types = {field.name: field.dataType for table in listed for field in table.schema.fields}
         listed = [_with_columns(table, types) for table in listed]

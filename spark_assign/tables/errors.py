@@ -52,7 +52,7 @@ class SourceError(SparkAssignError):
 
 _MAX_REASON = 300
 """Maximum number of characters of an engine's reason."""
-ROW_REMEDY = "Add the value, or remove the row"
+ROW_REMEDY = "Correct it, or remove the row"
 _ROW_FAULT = re.compile(
     rf"""^(?:[^\n'"]*[:\]] )?faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})""", re.DOTALL | re.MULTILINE
 )

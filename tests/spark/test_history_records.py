@@ -84,7 +84,7 @@ def test_a_row_without_a_value_is_wrong_input(spark: SparkSession, column: str, 
         records_of(table.withColumn(column, F.expr(value)), "a. b").collect()
     fault = find_row_fault(error.value)
     assert f"records.{column}: null or out of range: {row}" in str(fault)
-    assert "Add the value, or remove the row" in str(fault)
+    assert "Correct it, or remove the row" in str(fault)
     assert find_row_fault(ValueError("x")) is None
 
     def run() -> int:

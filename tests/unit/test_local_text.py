@@ -421,7 +421,7 @@ def test_folders_that_only_spark_reads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_tables_in_another_case() -> None:
     """Files of several formats, or that only Spark reads, are one table only then."""
-    with pytest.raises(SourceError, match=r"^topics: the column Note is also there in another case. Rename one of"):
+    with pytest.raises(SourceError, match=r"^topics: the column Note differs from another one only in case. Rename"):
         union([Mock(columns=["note"]), Mock(columns=["Note"])], "topics")
 
 

@@ -41,7 +41,7 @@ def test_the_cause_is_found(text: str, line: str) -> None:
     assert reason(Exception(text)) == line
 
 
-ROW = "faulty row of pauses.cluster: null or out of range: cluster=null, group_id=g. Add the value, or remove the row"
+ROW = "faulty row of pauses.cluster: null or out of range: cluster=null, group_id=g. Correct it, or remove the row"
 
 
 @cases(
@@ -54,7 +54,7 @@ ROW = "faulty row of pauses.cluster: null or out of range: cluster=null, group_i
 )
 def test_a_row_fault_is_found(text: str) -> None:
     """In the message of the embedded engine, of each kind of Spark, and of a Python worker."""
-    fault = "pauses.cluster: null or out of range: cluster=null, group_id=g. Add the value, or remove the row"
+    fault = "pauses.cluster: null or out of range: cluster=null, group_id=g. Correct it, or remove the row"
     assert str(find_row_fault(Exception(text))) == f"1 fault in the fleet's tables:\n  - {fault}"
 
 
