@@ -54,6 +54,7 @@ from spark_assign.tables.errors import (
     reason,
 )
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
+from spark_assign.tables.schema_check import with_keys
 from spark_assign.tables.simulation import EVENTS
 
 Group = Annotated[str, Field(max_length=1_000, description="ID of the group, or CLUSTER/GROUP.")]
@@ -308,6 +309,7 @@ class Questions:
         if name not in self._read or self._read[name].version != version:
             fleet, times = Fleet.read(self._spark, location), dict[str, Any]()
             offsets = read_tables(self._spark, Shape("A snapshot", {"offsets": OFFSETS}, ()), location).get("offsets")
+            offsets = None if offsets is None else with_keys("offsets", offsets, OFFSETS)
             with contextlib.suppress(SourceError):  # it has no offsets, or no time
                 rows = collected(Offsets.read(self._spark, location).snapshots.limit(1_000))
                 times = {row["cluster"]: row["taken_at"] for row in rows}

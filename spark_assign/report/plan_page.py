@@ -426,7 +426,8 @@ def _rows_of_tables(
     if not {"assignment_slices", "assignments"} & set(tables):
         notes.append("Members aren't shown: the plan was stored without the tables assignment_slices and assignments.")
     offsets = snapshot.get("offsets")
-    silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
+    ends = None if offsets is None else offsets.where("end_offset IS NOT NULL")
+    silent = None if ends is None or ends.isEmpty() else ends.where("end_offset = 0").select(*_PARTITION)
     shares = count_partitions(of_worst, known=known)
     if shares is not None:
         shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))

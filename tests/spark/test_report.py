@@ -29,6 +29,7 @@ from spark_assign.simulation.simulate_groups import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.connect import DELAYS, METRICS
+from spark_assign.tables.errors import FleetError
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS, OWNERSHIP
 from tests.frames import dataframe, scenario_tables
@@ -137,7 +138,11 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows
         mine = {each for group, member, each in after if (group, member) == (row["group_id"], row["member_id"])}
         assert row["silent"] == (len(mine & {0, 1, 2, 3}) if row["group_id"] == "joined" else 0)
     assert rows.silent is None
-    assert "4 without traffic" in report(stored, offsets=dataframe(spark, OFFSETS, ends))
+    offsets = dataframe(spark, OFFSETS, ends)
+    assert "4 without traffic" in report(stored, offsets=offsets)
+    assert "without traffic" not in report(stored, offsets=offsets.drop("end_offset", "lag"))  # both may be missing
+    with pytest.raises(FleetError, match=r"offsets\.partition: the column is missing"):
+        report(stored, offsets=offsets.drop("partition"))
 
 
 def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:

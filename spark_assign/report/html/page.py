@@ -28,6 +28,8 @@ from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.spark.progress import progress
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import needs_extra
+from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SNAPSHOT_TABLES
+from spark_assign.tables.schema_check import with_keys
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -98,11 +100,15 @@ def report(
 
     Raises:
         ConfigError: jinja2 isn't installed (extra `report`).
+        FleetError: a table of the snapshot lacks a required column, or a column has a wrong type.
     """
     results = [plan, simulation, replicas, drift, history, streams]
     given_tables = [getattr(each, "tables", each) for each in results if each is not None]
     name_clusters_of(comparison, advice, *_dataframes(given_tables), unless_known=True)
-    planned = None if plan is None else plan_page.plan_rows(plan, {**(snapshot or {}), "offsets": offsets})
+    about = {**(snapshot or {}), **({} if offsets is None else {"offsets": offsets})}
+    schemas = SNAPSHOT_TABLES | OPTIONAL_SNAPSHOT_TABLES
+    about |= {name: with_keys(name, table, schemas[name]) for name, table in about.items() if name in schemas}
+    planned = None if plan is None else plan_page.plan_rows(plan, about)
     listed = () if planned is None else planned.groups
     given: dict[str, tuple[Callable[..., Mapping[str, Rows]], Any]] = {
         "comparison": (partial(comparisons.compare_rows, listed=listed), comparison),
