@@ -37,9 +37,11 @@ class Sizes:
     own_topics: bool = False
     assignor: str = "cooperative-sticky"
     group_type: str = "classic"
+    clusters: int = 1
 
 
 LARGE = {
+    "clusters": Sizes(clusters=500, groups=1, members=2, topics=1, partitions=3, brokers=3),
     "groups": Sizes(groups=1_000, members=2, topics=1),
     "members": Sizes(groups=1, members=2_000, topics=1, partitions=25_000),
     "topics": Sizes(groups=1, members=3, topics=10_000, partitions=1),
@@ -110,7 +112,8 @@ def write_fleet(folder: Path, sizes: Sizes, shift: int = 0) -> str:
     """Writes a fleet as Parquet files; returns its folder."""
     tables: dict[str, list[dict[str, Any]]] = {}
     for name, row in rows_of(sizes, shift):
-        tables.setdefault(name, []).append({"cluster": "c", **row})
+        for cluster in range(sizes.clusters):
+            tables.setdefault(name, []).append({"cluster": f"c{cluster:03}", **row})
     folder.mkdir(exist_ok=True)
     for name, rows in tables.items():
         parquet.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
