@@ -6,8 +6,10 @@ two arithmetic progressions have in common, and read partitions that are bits of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -622,6 +624,34 @@ def find_duplicates(bits: IntArray, xor: IntArray, count: IntArray) -> tuple[Int
 def take_names(names: pa.Array, indexes: IntArray) -> pa.Array:
     """Returns the names at the indexes; null for a negative index."""
     return names.take(pa.array(indexes, pa.int64(), mask=indexes < 0))
+
+
+_PIECE_BYTES = 64 << 20
+"""Size of the names in a piece of rows: a column of Arrow texts holds at most 2^31 - 1 bytes."""
+
+
+def name_sizes(names: pa.Array, indexes: IntArray) -> IntArray:
+    """Returns the bytes of the names at the indexes; 0 for a negative index."""
+    return np.append(pc.binary_length(names).fill_null(0).to_numpy(zero_copy_only=False), 0).astype(np.int64)[indexes]
+
+
+def byte_pieces(sizes: IntArray) -> Iterator[slice]:
+    """Yields ranges of rows in order, of about `_PIECE_BYTES` each; none if there are no rows.
+
+    Args:
+        sizes: bytes of the names of each row.
+    """
+    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // _PIECE_BYTES)) + 1
+    yield from (slice(*each) for each in pairwise([0, *ends.tolist(), len(sizes)]) if each[1] > each[0])
+
+
+def name_pieces(*named: tuple[pa.Array, IntArray]) -> Iterator[slice]:
+    """Yields ranges of rows in order, in which no length of a name makes a column of Arrow texts too large.
+
+    Args:
+        named: pairs of names and the index of the name of each row, for each column; negative for none.
+    """
+    yield from byte_pieces(reduce(np.add, (name_sizes(*each) for each in named)))
 
 
 def byte_ranks(texts: pa.Array) -> IntArray:

@@ -66,8 +66,8 @@ _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Environment variable with the token of a Spark Connect server."""
 
 _MAX_MESSAGE_BYTES = 2**20
-"""Largest table that is sent to the embedded engine in a message. A message has a copy of it for each time that its query
-reads the table, and is limited to 128 MB."""
+"""Largest table that is sent to the embedded engine in a message. A message has a copy of it for each time that its
+query reads the table, and is limited to 128 MB."""
 
 TABLE_FORMATS = ("delta", "iceberg")
 """Formats that Sail reads and writes, besides parquet, csv, and json."""

@@ -289,14 +289,15 @@ class TextCheck:
                 problem = f"{name} of row {self.num_rows + before + 1:,} has {size:,} bytes"
                 remedy = f"A name has at most {MAX_NAME_BYTES:,}: shorten it, or remove the row"
                 raise UnreadableFileError(problem, remedy)
-            if added := sum(pc.sum(lengths).as_py() or 0 for lengths in long):
-                self.size += added
+            if any(map(len, long)):
+                self.size += _long_bytes(rows, name)
                 files = _long_texts[self.table]
                 files[self.path] = self.size
                 if sum(list(files.values())) > _MAX_LONG_TEXT_BYTES:
                     problem = f"texts of more than {_LONG_TEXT_BYTES:,} bytes have more than {_MAX_LONG_TEXT_BYTES:,}"
-                    where = f"in all files of the table, at {name} near row {self.num_rows + 1:,}"
-                    raise UnreadableFileError(f"{problem} {where}", "Shorten them, or remove the rows")
+                    problem += ", those beside lists for each element, in all files of the table"
+                    where = f"at {name} near row {self.num_rows + 1:,}"
+                    raise UnreadableFileError(f"{problem}, {where}", "Shorten them, or remove the rows")
         self.num_rows += len(rows)
 
 
@@ -317,6 +318,23 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
             if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
                 lengths = pc.binary_length(texts)
                 yield lengths if texts is column else lengths.take(column.indices)
+
+
+def _long_bytes(rows: pa.RecordBatch, name: str) -> int:
+    """Returns the size of the long texts in a column. A text beside lists counts once for each of their elements, to
+    which engines copy it."""
+    column = rows[name]
+    sizes = [np.asarray(lengths.fill_null(0), np.int64) for lengths in _long_lengths(column)]
+    long = [np.where(each > _LONG_TEXT_BYTES, each, 0) for each in sizes]
+    others = [each for other, each in zip(rows.schema.names, rows.columns, strict=True) if other != name]
+    elements = [np.asarray(pc.list_value_length(each).fill_null(0), np.int64) for each in others if _is_list(each)]
+    times = np.maximum.reduce([np.ones(len(rows), np.int64), *elements])
+    times = times[np.asarray(pc.list_parent_indices(column))] if _is_list(column) else times
+    return int(sum((each * times if len(each) == len(times) else each).sum() for each in long))
+
+
+def _is_list(column: pa.Array) -> bool:
+    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
 
 
 def _longest(lengths: Iterable[pa.Array]) -> int:

@@ -53,6 +53,10 @@ MAX_NAME_BYTES = 32_767
 """Maximum size of a name: most versions of Kafka's requests and records write its size in two bytes. Others, such as
 the rack of a member of KIP-848, can be longer; what has one is not stored in a snapshot."""
 
+MAX_ID_BYTES = 1_000
+"""Maximum size of what the members of a group choose: its ID, their IDs, clients, hosts, racks, and topics. A plan has
+them once for each topic or partition. A group with a longer one is `undescribed` in a snapshot."""
+
 MAX_RACK_BYTES = 255
 """Maximum size of the rack of a broker. Engines copy it for each replica of the broker."""
 

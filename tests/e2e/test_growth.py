@@ -46,7 +46,7 @@ LARGE = {
     "members": Sizes(groups=1, members=2_000, topics=1, partitions=25_000),
     "topics": Sizes(groups=1, members=3, topics=10_000, partitions=1),
     "partitions": Sizes(groups=1, members=10, topics=1, partitions=300_000),
-    "brokers": Sizes(brokers=2_000, topics=10, partitions=2_000),
+    "brokers": Sizes(brokers=2_000, topics=3, partitions=2_000),
     "racks": Sizes(brokers=1_000, racks=1_000, members=500, partitions=1_000),
     "long IDs": Sizes(id_length=30_000, members=20),
     "different subscriptions": Sizes(groups=1, members=300, topics=100, own_topics=True),

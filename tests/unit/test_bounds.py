@@ -41,6 +41,7 @@ from spark_assign.groups.kernel.ownership_changes import DELTA_LISTS, REASONS, n
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
+from spark_assign.numeric import arrays
 from spark_assign.numeric.arrays import EMPTY_SLICES, MAX_PARTITIONS
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.plan import PLAN_ROWS as SHARE_PLAN
@@ -376,6 +377,30 @@ def test_tasks_that_were_together_are_no_pairs() -> None:
     params = StreamsPlanParams("streams-sticky", ASSIGNORS_OF_STREAMS["streams-sticky"])
     planned_rows = [row for each in plan_streams_groups(table, STREAMS_ROWS, params) for row in each.to_pylist()]
     assert sum(row["kind"] == "task" for row in planned_rows) == 6_000
+
+
+@pytest.mark.parametrize("kind", ["range", "share"])
+def test_long_ids_of_slices_are_in_pieces(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A plan is the same, in whatever pieces its rows are; no piece has the IDs of all topics."""
+
+    def plan_with(size: int) -> tuple[int, list[str]]:
+        ids, slices = ["ä" * size, "ö" * size], {"first": 0, "step": 1, "count": 3, "partitions": 3}
+        rows = [_of_group(kind=each, member_id=member, list=1) for member in ids for each in (MEMBER, LISTED_MEMBER)]
+        rows += [_of_group(kind=LISTED_TOPIC, topic=f"t{n}", partitions=3, list=1) for n in range(200)]
+        rows += [_of_group(kind=OWNED_SLICE, member_id=ids[1], topic=f"t{n}", **slices) for n in range(100)]
+        rows += [_of_group(kind=GROUP, group_type="share" if kind == "share" else "classic")]
+        params = PlanParams((("*", "range"),), registered=("range",))
+        facts = facts_of(rows)
+        found = plan_share_groups(facts, SHARE_ROWS) if kind == "share" else plan_groups(facts, params)
+        tables = [table for table in found if len(table)]
+        assert max(table.nbytes for table in tables) < 500_000
+        texts = [str(row) for table in tables for row in table.to_pylist()]
+        return len(tables), [text.replace(ids[0], "A").replace(ids[1], "B") for text in texts]
+
+    monkeypatch.setattr(arrays, "_PIECE_BYTES", 100_000)
+    few, many = plan_with(1), plan_with(1_000)
+    assert many[0] > few[0] + 2
+    assert many[1] == few[1]
 
 
 def test_long_names_of_changes_are_in_pieces() -> None:

@@ -506,7 +506,8 @@ def _dictionary(text: str, rows: int = 10) -> pa.Array:
 
 NAME_FAULT = r"{} of row {} has 32,768 bytes. A name has at most 32,767: shorten it, or remove the row"
 LONG_FAULT = (
-    r"texts of more than 1,000 bytes have more than 9,999 in all files of the table, at \w+ near row 1\. Shorten"
+    r"texts of more than 1,000 bytes have more than 9,999, those beside lists for each element, "
+    r"in all files of the table, at \w+ near row 1\. Shorten"
 )
 
 
@@ -518,6 +519,9 @@ LONG_FAULT = (
         ({"topic": _dictionary("x" * 32_768)}, NAME_FAULT.format("topic", 1)),
         ({"error": _dictionary("x" * 1_001)}, LONG_FAULT),
         ({"states": [[{"connector": "x" * 1_001}] * 10]}, LONG_FAULT),
+        ({"member_id": ["m", "x" * 1_001], "topics": [None, ["a"] * 10]}, LONG_FAULT),
+        ({"member_ids": [[], ["x" * 1_001]], "topics": [["a"], ["a"] * 10]}, LONG_FAULT),
+        ({"member_id": ["m", "x" * 1_001], "topics": [["a"] * 10, None], "firsts": [[0] * 9, [0] * 9]}, None),
         ({"error": _dictionary("x" * 1_000, 50), "member_id": ["y" * 9_999] + [None] * 49}, None),
         ({"value": [b"x" * 40_000]}, None),
     ],

@@ -98,6 +98,7 @@ def test_a_group_with_too_many_partitions_in_all(log: Log, monkeypatch: pytest.M
     "module name value code",
     (build_timelines, "subscribed topics", 0, "too-many-members"),
     (build_timelines, "assigned partitions", 7, "too-many-members"),
+    (build_timelines, build_timelines.LONG_IDS, 8_007, "too-many-members"),
     (pauses, "_MAX_TOUCHED", 5, "too-many-partitions"),
     (departures, "_MAX_READ", 1, "too-many-partitions"),
 )
@@ -106,7 +107,8 @@ def test_a_past_that_takes_too_long(
 ) -> None:
     """Its group has no generations, and isn't replayed. Tables are written in pieces."""
     for number in range(1, 9):
-        members = [classic_member(each, {"t": [at]}) for at, each in enumerate("ab" if number % 2 else "a")]
+        ids = ["a", "b" * 1_001] if number % 2 else ["a"]
+        members = [classic_member(each, {"t": [at]}) for at, each in enumerate(ids)]
         log.write(1_000 * number, "GroupMetadata", generation(number, members))
     for partition in (0, 1):
         log.commits("t", partition, 0, 500)

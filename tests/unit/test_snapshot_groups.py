@@ -127,15 +127,16 @@ def test_a_group_that_a_response_has_twice() -> None:
     assert faults == {"b": "WireError: the response of the broker has the group twice"}
 
 
-def test_a_group_that_is_listed_with_two_types() -> None:
-    """It isn't described as either. While its coordinator moves, two brokers list it with the same type."""
+def test_groups_that_are_not_described() -> None:
+    """A group that is listed with two types isn't described as either, and a long group ID isn't stored often. While its
+    coordinator moves, two brokers list a group with the same type."""
 
     def listed(_: Any, requests: Sequence[Any]) -> list[Any]:
         def group(name: str, kind: str) -> Any:
             return SimpleNamespace(group_id=name, protocol_type="consumer", group_type=kind, group_state="Empty")
 
         answers = [[group("a", "Classic"), group("a", "Consumer"), group("b", "Classic")], [group("b", "classic")]]
-        answers[1] += [group("a", "Classic"), group("c", "Share"), group("c", "Streams")]
+        answers[1] += [group("a", "Classic"), group("c", "Share"), group("c", "Streams"), group("d" * 1_001, "Classic")]
         return [SimpleNamespace(error_code=0, groups=groups) for groups in answers]
 
     broker = type("", (), {"brokers": lambda _: [1, 2], "send_all": listed})
@@ -144,6 +145,7 @@ def test_a_group_that_is_listed_with_two_types() -> None:
         "a": (1, "the brokers list the group as classic and as consumer"),
         "b": (2, None),
         "c": (2, "the brokers list the group as share and as streams"),
+        "d" * 1_001: (2, "the group ID has more than 1,000 bytes"),
     }
     del groups["b"]
     rows, connection = SnapshotRows("c"), SimpleNamespace(send_all=lambda requests, _: [], send_any=_no_settings)
@@ -151,7 +153,7 @@ def test_a_group_that_is_listed_with_two_types() -> None:
     assert [(row["group_id"], row["error"]) for row in rows.rows["undescribed"]] == [
         (name, each.problem) for name, each in groups.items()
     ]
-    assert [row["state"] for row in rows.rows["groups"]] == [None, None], "a state would make them known to be empty"
+    assert [row["state"] for row in rows.rows["groups"]] == [None] * 3, "a state would make them known to be empty"
 
 
 def _no_settings(_: Any) -> Any:
@@ -338,12 +340,12 @@ def test_settings_of_topics_that_cannot_be_read() -> None:
 
 @cases(
     "columns topics problem",
-    ({}, ("t" * 32_767,), None),
-    ({"rack_id": "r" * 32_768}, (), "rack_id of members has more than 32,767 bytes"),
-    ({"client_tags": ["k=v", "\u20ac" * 11_000]}, (), "client_tags of members has more than 32,767 bytes"),
-    ({}, ("t" * 32_768,), "a subscribed topic has more than 32,767 bytes"),
+    ({}, ("t" * 1_000,), None),
+    ({"rack_id": "r" * 1_001}, (), "rack_id of members has more than 1,000 bytes"),
+    ({"client_tags": ["k=v", "\u20ac" * 334]}, (), "client_tags of members has more than 1,000 bytes"),
+    ({}, ("t" * 1_001,), "a subscribed topic has more than 1,000 bytes"),
 )
 def test_names_that_no_table_can_have(columns: dict[str, Any], topics: tuple[str, ...], problem: str | None) -> None:
-    """Of a member of KIP-848, as long as it likes. The group is undescribed; its rows would be faults of all groups."""
+    """Tables have them once for each topic or partition. The group is undescribed; its rows could be faults of all."""
     member = group_description.MemberDescription({"member_id": "m", "position": 1, **columns}, topics, {})
     assert group_description.GroupDescription("Stable", "range", [member]).long_name() == problem

@@ -39,12 +39,15 @@ from spark_assign.numeric.arrays import (
     BoolArray,
     IntArray,
     PartitionSlices,
+    byte_pieces,
     compress_sorted,
     count_common_terms,
     intersect_partitions,
     mask_from_indexes,
     match_equal_slices,
     match_keys,
+    name_pieces,
+    name_sizes,
     ranges_by_length,
     split_keys,
     starts_new_key,
@@ -427,14 +430,13 @@ NAMED_DELTAS = pa.schema(
     }
 )
 """Schema of `name_deltas`."""
-_ROWS_PER_PIECE, _BYTES_PER_COLUMN = 100_000, 64 << 20
-"""Limits of a piece of named deltas: a column of Arrow texts holds at most 2^31 - 1 bytes."""
 
 
 def changed_topics(
     ownership: Ownership, cause: IntArray, subscribed: SubscriptionIndex, member_ids: pa.Array
-) -> tuple[IntArray, dict[str, pa.Array]]:
-    """Returns the topics in which something changes, ascending, and the columns of their rows.
+) -> Iterator[tuple[IntArray, dict[str, pa.Array]]]:
+    """Yields the topics in which something changes, ascending, and the columns of their rows, in pieces that no length
+    of an ID makes large.
 
     Args:
         ownership: what is owned and planned.
@@ -463,13 +465,19 @@ def changed_topics(
             np.searchsorted(keys, slices.topic * size + slices.member) - starts[np.searchsorted(topics, slices.topic)]
         )
 
-    return topics, {
+    columns = {
         "partitions": pa.array(ownership.partitions[topics]),
-        "member_ids": _lists(topics, member_topic, take_names(member_ids, member)),
         "member_flags": _lists(topics, member_topic, pa.array(flags, pa.int32())),
         "owned": _rows(topics, owned.topic, [indexes(owned), *owned.columns[2:]]),
         "planned": _rows(topics, planned.topic, [indexes(planned), *planned.columns[2:], withheld, cause]),
     }
+    ends = np.append(starts, len(member))
+    sizes = np.diff(np.append(0, np.cumsum(name_sizes(member_ids, member)))[ends])
+    for piece in byte_pieces(sizes):
+        some, listed = topics[piece], slice(ends[piece.start], ends[piece.stop])
+        names = _lists(some, member_topic[listed], take_names(member_ids, member[listed]))
+        pieces = {name: values.slice(piece.start, len(some)) for name, values in columns.items()}
+        yield some, pieces | {"member_ids": names}
 
 
 def _rows(topics: IntArray, topic: IntArray, columns: Sequence[IntArray | BoolArray]) -> pa.ListArray:
@@ -566,13 +574,11 @@ def name_deltas(topics: Iterable[pa.Table]) -> Iterator[pa.Table]:
         row = pc.list_parent_indices(lists["first"]).to_numpy()
         ids, start = lists["member_ids"].values, lists["member_ids"].offsets.to_numpy()[row]
         keys = {name: table[name].combine_chunks() for name in ("cluster", "group_id", "topic")}
-        longest = max(pc.max(pc.binary_length(names)).as_py() or 1 for names in (ids, *keys.values()))
-        size = min(_ROWS_PER_PIECE, max(_BYTES_PER_COLUMN // longest, 1))
-        for piece in (slice(at, at + size) for at in range(0, len(row), size)):
+        members = {name: np.where(deltas[name] < 0, NO_MEMBER, start + deltas[name]) for name in DELTA_LISTS[:2]}
+        named = [(ids, index) for index in members.values()] + [(names, row) for names in keys.values()]
+        for piece in name_pieces(*named):
             columns = {name: names.take(pa.array(row[piece])) for name, names in keys.items()}
-            for name in ("from_member", "to_member"):
-                member = deltas[name][piece]
-                columns[f"{name}_id"] = take_names(ids, np.where(member < 0, NO_MEMBER, start[piece] + member))
+            columns |= {f"{name}_id": take_names(ids, index[piece]) for name, index in members.items()}
             columns |= {name: pa.array(deltas[name][piece]) for name in ("first", "step", "count")}
             yield pa.table(columns | {"reason": take_names(pa.array(REASONS), deltas["reason"][piece])}, NAMED_DELTAS)
 

@@ -77,6 +77,8 @@ from spark_assign.numeric.arrays import (
     find_alike,
     key_ranges,
     mask_from_indexes,
+    name_pieces,
+    name_sizes,
     starts_new_key,
     take_names,
 )
@@ -191,11 +193,11 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         if ASSIGNED_ALIKE in params.required_kinds and (np.diff(assigned.topic) >= 0).all():
             alike, assigned = _alike_rows(specs, assigned)
             yield ASSIGNED_ALIKE, alike
-        yield ASSIGNED, slice_rows(specs, assigned)
+        yield from ((ASSIGNED, rows) for rows in slice_rows(specs, assigned))
     if WITHHELD in params.required_kinds:
-        yield WITHHELD, slice_rows(specs, assignments.withheld_slices)
+        yield from ((WITHHELD, rows) for rows in slice_rows(specs, assignments.withheld_slices))
     if ORDER_DEPENDENT in params.required_kinds:
-        yield ORDER_DEPENDENT, slice_rows(specs, assignments.order_dependent)
+        yield from ((ORDER_DEPENDENT, rows) for rows in slice_rows(specs, assignments.order_dependent))
     if not params.required_kinds & {METRICS, CHANGED_TOPIC}:
         return
     compared = read_ownership(specs, assignments, is_planned)
@@ -210,7 +212,7 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield METRICS, _group_rows(specs, metrics, is_planned)
         yield METRICS, _empty_group_rows(groups.empty_groups, table)
     if CHANGED_TOPIC in params.required_kinds:
-        yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments)
+        yield from ((CHANGED_TOPIC, rows) for rows in _changed_rows(specs, compared, assignments))
 
 
 # --- selects the assignor of each group ----------------------------------------------------------------------------
@@ -563,13 +565,20 @@ def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array
     return {"cluster": specs.cluster.take(indexes), "group_id": specs.group_id.take(indexes)}
 
 
-def slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array | None = None) -> pa.Table:
-    """Returns slices with names; their members index into `member_ids`, by default those of the specs."""
-    ids = specs.member_id if member_ids is None else member_ids
-    names = group_key_columns(specs, specs.topics.group[slices.topic])
-    names |= {"member_id": take_names(ids, slices.member), "topic": take_names(specs.topic, slices.topic)}
-    columns = {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")}
-    return pa.table(names | columns)
+def slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array | None = None) -> Iterator[pa.Table]:
+    """Yields slices with names, in pieces that no length of a name makes large; their members index into `member_ids`,
+    by default those of the specs."""
+    ids, group = specs.member_id if member_ids is None else member_ids, specs.topics.group[slices.topic]
+    named = ((specs.cluster, group), (specs.group_id, group), (ids, slices.member), (specs.topic, slices.topic))
+    for piece in name_pieces(*named):
+        some = slices.take(piece)
+        names = group_key_columns(specs, group[piece])
+        names |= {"member_id": take_names(ids, some.member), "topic": take_names(specs.topic, some.topic)}
+        yield pa.table(names | {name: pa.array(getattr(some, name)) for name in ("first", "step", "count")})
+
+
+_MAX_ALIKE_BYTES = 2**30
+"""Maximum size of the member IDs in rows of kind ASSIGNED_ALIKE, which are in one column of Arrow texts."""
 
 
 def _alike_rows(specs: GroupSpecs, slices: PartitionSlices) -> tuple[pa.Table, PartitionSlices]:
@@ -580,6 +589,8 @@ def _alike_rows(specs: GroupSpecs, slices: PartitionSlices) -> tuple[pa.Table, P
     first = np.flatnonzero(num_topics > 1)
     topic = slices.topic[start]
     _, row = expand_slices(start[first], np.ones_like(first), size[first])
+    if name_sizes(specs.member_id, slices.member[row]).sum() > _MAX_ALIKE_BYTES:
+        first, row, is_alike = first[:0], row[:0], np.zeros_like(is_alike)
     alike_topics = np.flatnonzero(is_alike)[np.argsort(like[is_alike], kind="stable")]
     columns = group_key_columns(specs, specs.topics.group[topic[first]])
     columns["topics"] = _lists(num_topics[first], take_names(specs.topic, topic[alike_topics]))
@@ -609,14 +620,14 @@ def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
     return pa.table(names | {"assignor": assignor} | dict.fromkeys(counts, pa.array(np.zeros(len(indexes)))))
 
 
-def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments) -> pa.Table:
-    """Returns a row for each topic in which a partition changes its owner, or is withheld."""
+def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments) -> Iterator[pa.Table]:
+    """Yields a row for each topic in which a partition changes its owner, or is withheld."""
     cause = np.append(assignments.reason[~assignments.withheld], assignments.reason[assignments.withheld])
     slices = compared.owned.concat(compared.assigned, compared.withheld)
     slices = slices.take(specs.subscribes(slices.member, slices.topic))
     pairs = np.unique(slices.member * max(len(specs.topics), 1) + slices.topic)  # those that are looked up
     subscribed = SubscriptionIndex(pairs, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
-    topics, columns = changed_topics(compared, cause, subscribed, member_ids)
-    columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
-    return pa.table(columns)
+    for topics, columns in changed_topics(compared, cause, subscribed, member_ids):
+        keys = group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
+        yield pa.table(columns | keys)

@@ -39,6 +39,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
     UnreadableRecord,
 )
+from spark_assign.tables.schema_fields import MAX_ID_BYTES
 from spark_assign.wire.group_records import NAMES, read_key, read_value
 from spark_assign.wire.reader import WireError
 
@@ -250,6 +251,7 @@ _MAX_TOTALS = {
     "members in records": 200_000_000,
     "subscribed topics": 20_000_000,
     "assigned partitions": 500_000_000,
+    (LONG_IDS := f"bytes of IDs of more than {MAX_ID_BYTES:,} bytes, once for each topic of their members,"): 1 << 20,
 }
 """Maximum numbers in all generations of a group. Each member takes about 80 bytes, each topic in a new subscription 200
 bytes, and each of the others at most a microsecond."""
@@ -284,14 +286,14 @@ def _build_timeline(group: GroupFacts) -> Timeline:
     unreadable: list[UnreadableRecord] = []
     rejected: list[tuple[str, str]] = []
     topics = {**_read_topic_names(group), **group.topic_ids}
-    tracker = GenerationTracker(topics)
+    tracker = GenerationTracker(topics, group.group_id)
     for write in group_by_write(parse_records(group.raw_records(), unreadable)):
         tracker.apply(write)
         exceeded = [f"{most:,} {name}" for name, most in _MAX_TOTALS.items() if tracker.totals[name] > most]
         if exceeded:
             detail = f"Its generations have more than {exceeded[0]} in all. Give records of a shorter time"
             rejected = [("too-many-members", detail)]
-            kept, tracker = tracker, GenerationTracker(topics)
+            kept, tracker = tracker, GenerationTracker(topics, group.group_id)
             tracker.group_type, tracker.protocol_type = kept.group_type, kept.protocol_type
             break
     has_commits = bool(group.commits or group.tombstones)
@@ -346,7 +348,8 @@ class GenerationTracker:
         totals: numbers in all of them (`_MAX_TOTALS`).
     """
 
-    def __init__(self, topics: Mapping[str, str]) -> None:
+    def __init__(self, topics: Mapping[str, str], group_id: str) -> None:
+        self._group_id = group_id
         self.group_type: str | None = None
         self.last_tombstone_type: str | None = None
         self.protocol_type: str | None = None
@@ -467,6 +470,11 @@ class GenerationTracker:
             len(each) for member in members for each in member.assignment.values()
         )
         self.totals["members in records"] += len(members)
+        for member in members:
+            size = max(len(self._group_id), len(member.member_id))
+            self.totals[LONG_IDS] += (
+                size * (1 + len(member.topics) + len(member.assignment)) if size > MAX_ID_BYTES else 0
+            )
         if (
             last is None
             or last.state == DEAD

@@ -44,6 +44,7 @@ from spark_assign.numeric.arrays import (
     compress,
     compress_tagged,
     mask_from_indexes,
+    take_names,
 )
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
@@ -82,7 +83,7 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     specs = groups.specs
     assigned, rejected = assign_share_groups(specs)
     for changes in assigned:
-        yield ASSIGNED, slice_rows(specs, changes.slices())
+        yield from ((ASSIGNED, rows) for rows in slice_rows(specs, changes.slices()))
         yield from ((CHANGE, rows) for rows in _change_rows(changes))
         metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
         yield METRICS, metrics.filter(pa.array(changes.is_planned))
@@ -143,9 +144,11 @@ def _change_rows(changes: ShareAssignmentChanges) -> Iterator[pa.Table]:
         (REVOKED, *compress_tagged(*changes.revoked.columns[:3], changes.revoked_reasons()), specs.member_id),
         (ASSIGNED, *compress_tagged(*changes.added.columns[:3], changes.added_reasons()), specs.member_id),
     ):
-        reasons = pa.array(REASONS, pa.string()).take(pa.array(reason, pa.int64()))
-        rows = slice_rows(specs, slices, member_ids).append_column("reason", reasons)
-        yield rows.append_column("change", pa.repeat(pa.scalar(change), len(rows)))
+        start = 0
+        for rows in slice_rows(specs, slices, member_ids):
+            reasons = take_names(pa.array(REASONS), reason[start : start + len(rows)])
+            start += len(rows)
+            yield rows.append_column("reason", reasons).append_column("change", pa.repeat(pa.scalar(change), len(rows)))
 
 
 # --- changes ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.streams.classic_members import StreamsMember
-from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
@@ -79,10 +79,10 @@ class GroupDescription:
         for table, row in columns:
             for name, value in row.items():
                 texts = value if isinstance(value, list) else [value]
-                if any(is_too_long(text) for text in texts if isinstance(text, str)):
-                    return f"{name} of {table} has more than {MAX_NAME_BYTES:,} bytes"
-        is_long = any(map(is_too_long, self._subscribed()))
-        return f"a subscribed topic has more than {MAX_NAME_BYTES:,} bytes" if is_long else None
+                if any(is_too_long(text, MAX_ID_BYTES) for text in texts if isinstance(text, str)):
+                    return f"{name} of {table} has more than {MAX_ID_BYTES:,} bytes"
+        is_long = any(is_too_long(topic, MAX_ID_BYTES) for topic in self._subscribed())
+        return f"a subscribed topic has more than {MAX_ID_BYTES:,} bytes" if is_long else None
 
     def unknown_topic(self, unknown: Mapping[str, str]) -> str | None:
         """Returns a text about a topic with an error that a member subscribes to or owns partitions of, or None."""

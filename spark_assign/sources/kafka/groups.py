@@ -30,6 +30,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import EMPTY_STATES, is_own_group
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import (
@@ -61,7 +62,7 @@ class UnsettledError(Exception):
 @dataclass(frozen=True)
 class ListedGroup:
     """A group of ListGroups. `group_type` is classic, consumer, share, streams, or a protocol type (connect, …).
-    `problem` is why the group can't be described, if brokers contradict each other.
+    `problem` is why the group can't be described: brokers contradict each other, or its ID is too long.
     """
 
     group_id: str
@@ -111,11 +112,14 @@ def _listed(group: Any, broker: int) -> ListedGroup:
     is_consumer = group.protocol_type in ("consumer", "")
     kind = (getattr(group, "group_type", "") or "classic").lower()
     kind = kind if is_consumer or kind != "classic" else group.protocol_type
-    return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None)
+    problem = (
+        f"the group ID has more than {MAX_ID_BYTES:,} bytes" if is_too_long(group.group_id, MAX_ID_BYTES) else None
+    )
+    return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None, problem)
 
 
-def _contradictions(groups: Mapping[str, ListedGroup]) -> dict[str, str]:
-    """Returns the problem of each group about which brokers contradict each other."""
+def _problems(groups: Mapping[str, ListedGroup]) -> dict[str, str]:
+    """Returns the problem of each group that has one."""
     return {group_id: group.problem for group_id, group in groups.items() if group.problem is not None}
 
 
@@ -135,7 +139,7 @@ def request_per_group(
     time of each group's response (`time.monotonic`).
     """
     values: dict[str, Any] = {}
-    faults = _contradictions(groups)
+    faults = _problems(groups)
     answered_s: dict[str, float] = {}
 
     def send_once(groups: Collection[ListedGroup]) -> Iterator[tuple[str, Any]]:
@@ -236,7 +240,7 @@ def describe(
     `unknown` has the error of each topic whose partitions aren't known: a group that uses one is undescribed.
     """
     described: dict[str, Any] = {}
-    faults = _contradictions(groups)
+    faults = _problems(groups)
     applications = ApplicationReader(topics, topologies, groups, unknown)
     regex_time = group_description.RegexTime()
     read_consumer_group = partial(
@@ -265,7 +269,7 @@ def describe(
         state = None if group.state in EMPTY_STATES and group_id in faults else group.state
         description = described.get(group_id, GroupDescription(state, assignor="", members=[]))
         error = faults.get(group_id, description.problem)
-        if (problem := description.long_name() or description.unknown_topic(unknown)) is not None:
+        if (problem := group.problem or description.long_name() or description.unknown_topic(unknown)) is not None:
             description, error = GroupDescription(None, assignor="", members=[]), problem
         _add_group(rows, group, description, error, replicas.get(group_id))
     for caveat, ids in sorted(applications.caveats.items()):
