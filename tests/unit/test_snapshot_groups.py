@@ -128,7 +128,7 @@ def test_a_group_that_a_response_has_twice() -> None:
 
 
 def test_groups_that_are_not_described() -> None:
-    """A group that is listed with two types isn't described as either, and a long group ID isn't stored often. While its
+    """A group that is listed with two types isn't described as either, nor one with a long ID. While its
     coordinator moves, two brokers list a group with the same type."""
 
     def listed(_: Any, requests: Sequence[Any]) -> list[Any]:
