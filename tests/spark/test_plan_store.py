@@ -23,7 +23,7 @@ from spark_assign.spark.engine import is_embedded
 from spark_assign.stores import targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
-from spark_assign.stores.targets import CatalogTarget, FolderTarget
+from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
 from spark_assign.tables.advice import ADVICE
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError, find_row_fault
@@ -95,6 +95,19 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
         assert written.rows[name] == table.count(), name
     assert written.rows["assignments"] == 3
     assert written.rows["rejected"] == 1
+
+
+def test_json_of_names_beyond_u_ffff(spark: SparkSession, tmp_path: Path) -> None:
+    """Of planes 1, 2, and 14, read by this process and by the engine, which reads escapes of them wrongly."""
+    names = ["a\U00010000", "a\U00020000", "\U00020fb7", "\U000e0001"]
+    target = FolderTarget(spark, str(tmp_path), PLAN_TABLES)
+    attempt = Attempt("r", "1", "json", {})
+    for table in ("metrics", "rejected"):
+        (row,) = small_plan(spark)[table].collect()
+        frame = frame_of(spark, PLAN_TABLES[table], [{**row.asDict(), "group_id": name} for name in names])
+        target.write(table, frame, attempt)
+        for own in (False, True):
+            assert sorted(row.group_id for row in target.read(table, attempt, own=own).collect()) == sorted(names)
 
 
 @pytest.mark.once
