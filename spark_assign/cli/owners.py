@@ -102,6 +102,7 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
 
     Raises:
         ConfigError: `teams` (`--owner`) without a location, or an entry is invalid.
+        FleetError: a column is missing or has a wrong type.
         SourceError: the table can't be read.
     """
     check_owners(location, teams)
@@ -112,16 +113,15 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
     from pyspark.sql import functions as F
 
     from spark_assign.sources.files.tables import Shape, read_tables
+    from spark_assign.tables.schema_check import with_keys
 
-    table = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
-    known = [name for name in OWNERS.fieldNames() if name in table["owners"].columns]
-    if "team" not in known:
-        raise ConfigError(f"--owners {location}: the column team is missing.")
-    ordered = table["owners"].orderBy(*(F.asc_nulls_last(name) for name in known))
+    tables = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
+    table = with_keys("owners", tables["owners"], OWNERS)
+    ordered = table.orderBy(*(F.asc_nulls_last(name) for name in OWNERS.names))
     rows = ordered.limit(_MAX_ENTRIES + 1).collect()  # one more than the maximum
     if len(rows) > _MAX_ENTRIES:
         raise ConfigError(f"--owners {location}: more than {_MAX_ENTRIES:,} entries. Use patterns.")
-    return [Owner(**{name: row[name] for name in known if name != "position"}) for row in rows]
+    return [Owner(**{name: row[name] for name in OWNERS.names if name != "position"}) for row in rows]
 
 
 def with_owners(
