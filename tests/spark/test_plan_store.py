@@ -11,6 +11,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -219,6 +220,17 @@ def test_a_stored_run_that_was_damaged(spark: SparkSession, tmp_path: Path) -> N
         os.mkfifo(file)
     with pytest.raises(SourceError, match="run r, isn't complete"):
         read_run(spark, str(tmp_path))
+
+
+def test_a_column_of_a_stored_run_with_another_type(spark: SparkSession, tmp_path: Path) -> None:
+    """The error names it."""
+    write_run(small_plan(spark), str(tmp_path), run_id="r")
+    (file,) = (file for file in (tmp_path / "rejected").rglob("*.parquet") if pq.read_metadata(file).num_rows)
+    table = pq.ParquetFile(file).read()
+    pq.write_table(table.set_column(2, "code", [[[1]]]), file)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match=r"\bcode\b"):
+        read_run(spark, str(tmp_path)).tables["rejected"].collect()
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "json"])
