@@ -36,15 +36,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
-from spark_assign.tables.errors import (
-    DISK_FAILURES,
-    ConfigError,
-    FleetError,
-    SparkAssignError,
-    find_fault,
-    forget_tables,
-    reason,
-)
+from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -462,14 +454,7 @@ class Job(Command):
 
         def checked() -> int:
             self.check(options)
-            try:
-                exit_code: int = run(options)
-            except FleetError as error:
-                given = {name: ", ".join(getattr(options, name, None) or ()) for name in ("group", "owner")}
-                if not any(given.values()) or "the fleet is empty" not in str(error):
-                    raise
-                filters = " and ".join(f"--{name} {patterns}" for name, patterns in given.items() if patterns)
-                raise ConfigError(f"The fleet has no group with members that matches {filters}.") from error
+            exit_code: int = run(options)
             return exit_code
 
         run_it = partial(
