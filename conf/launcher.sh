@@ -9,6 +9,7 @@ DEFAULT_PINS="pyspark==4.1.*" # what the lock has: see conf/requirements
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "$PROGRAM: $1"; exit "${2:-3}"; }
+[[ "$ROOT" != *:* ]] || fail "the folder $ROOT has a colon in its path, which PYTHONPATH can't have. Move it to another folder" 2
 # PySpark sets this in a process with a Connect session, such as a notebook, and a child that inherits it can start no other.
 unset SPARK_CONNECT_MODE_ENABLED
 

@@ -48,9 +48,9 @@ from spark_assign.report.daily import DailyRows, daily_rows
 from spark_assign.report.formatting import listed, name_clusters
 from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
-from spark_assign.report.openmetrics import Figures, expose, publish
+from spark_assign.report.openmetrics import Figures, expose
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.stores.locations import KEYS, folder_name, one_folder
+from spark_assign.stores.locations import KEYS, folder_name, one_folder, publish
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import SourceError

@@ -62,6 +62,7 @@ from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
+from spark_assign.tables.schema_check import with_keys
 
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
@@ -360,6 +361,7 @@ def _known_tables(spark: SparkSession, options: Options, location: str | None) -
         return {}
     shape = replace(TOPICS_AND_ENDS, required=("topics",)) if options.fleet else TOPICS_AND_ENDS
     tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=options.table)
+    tables = {name: with_keys(name, table, shape.schemas[name]) for name, table in tables.items()}
     known: dict[str, DataFrame] = {
         name: tables[name] for name in ("topics", "end_offsets", "changelogs") if name in tables
     }

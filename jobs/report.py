@@ -17,10 +17,9 @@ from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
 from spark_assign.cli.options import FILE_TO_WRITE, fail_on, fleet_or_sample, input_options, require_input, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
-from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.dataframes import union
-from spark_assign.stores.locations import split_run_id
+from spark_assign.stores.locations import publish, split_run_id
 from spark_assign.stores.run_store import StoredRun, num_rows_of_kinds, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES

@@ -19,9 +19,10 @@ from spark_assign.stores.locations import is_path, join, read_file, split_run_id
 from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.stores.targets import local_folder, write_empty
-from spark_assign.tables.errors import ConfigError, writing_to
+from spark_assign.tables.errors import ConfigError, FleetError, writing_to
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
+from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import EVENTS
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def read_fleet_and_settings(
     fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
     fleet = select_groups(spark, fleet, options)
     if "events" in tables and (options.group or options.owner):  # those of a whole cluster remain
-        of_groups, of_clusters = (tables["events"].where(f"group_id IS {null}") for null in ("NOT NULL", "NULL"))
+        events, faults = check_schema("events", tables["events"], EVENTS)
+        if faults:
+            raise FleetError(faults)
+        of_groups, of_clusters = (events.where(f"group_id IS {null}") for null in ("NOT NULL", "NULL"))
         selected = select_tables(spark, {"events": of_groups}, options)["events"]
         tables["events"] = selected.unionByName(of_clusters)
     return fleet, {name.removeprefix("settings_"): table for name, table in tables.items() if name in schemas}

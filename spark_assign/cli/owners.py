@@ -16,14 +16,15 @@ and as a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.options import Decorator, compose_options, location_option, patterns
 from spark_assign.cli.settings_file import from_file
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_fields import schema
 
@@ -61,13 +62,29 @@ class Owner:
 
 
 def group_filter_options() -> Decorator:
-    """Returns `--group`, `--owners`, and `--owner`."""
+    """Returns `--group`, `--owners`, and `--owner`. An error names them if they leave nothing."""
     owners = "Owners of groups: a TOML file with [[owners]], such as clusters.toml, or a table."
     return compose_options(
         patterns("--group", "Include only groups with a matching ID."),
         location_option("--owners", owners),
         patterns("--owner", "With --owners: include only groups of matching teams."),
+        _with_named_filters,
     )
+
+
+def _with_named_filters(run: Callable[[Any], int]) -> Callable[[Any], int]:
+    @wraps(run)
+    def run_it(options: Any) -> int:
+        try:
+            return run(options)
+        except FleetError as error:
+            filters = [f"--{name} {', '.join(each)}" for name in ("group", "owner") if (each := getattr(options, name))]
+            if not filters or "the fleet is empty" not in str(error):
+                raise
+            text = f"The fleet has no group with members that matches {' and '.join(filters)}."
+            raise ConfigError(text) from error
+
+    return run_it
 
 
 def entries(origin: str, values: Any) -> list[Owner]:
@@ -102,6 +119,7 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
 
     Raises:
         ConfigError: `teams` (`--owner`) without a location, or an entry is invalid.
+        FleetError: a column is missing or has a wrong type.
         SourceError: the table can't be read.
     """
     check_owners(location, teams)
@@ -112,16 +130,15 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
     from pyspark.sql import functions as F
 
     from spark_assign.sources.files.tables import Shape, read_tables
+    from spark_assign.tables.schema_check import with_keys
 
-    table = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
-    known = [name for name in OWNERS.fieldNames() if name in table["owners"].columns]
-    if "team" not in known:
-        raise ConfigError(f"--owners {location}: the column team is missing.")
-    ordered = table["owners"].orderBy(*(F.asc_nulls_last(name) for name in known))
+    tables = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
+    table = with_keys("owners", tables["owners"], OWNERS)
+    ordered = table.orderBy(*(F.asc_nulls_last(name) for name in OWNERS.names))
     rows = ordered.limit(_MAX_ENTRIES + 1).collect()  # one more than the maximum
     if len(rows) > _MAX_ENTRIES:
         raise ConfigError(f"--owners {location}: more than {_MAX_ENTRIES:,} entries. Use patterns.")
-    return [Owner(**{name: row[name] for name in known if name != "position"}) for row in rows]
+    return [Owner(**{name: row[name] for name in OWNERS.names if name != "position"}) for row in rows]
 
 
 def with_owners(

@@ -6,7 +6,9 @@ This file imports nothing of this project: the Airflow provider links to it
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ MAX_BYTES = 1 << 20
 MAX_KEY_PARTS = 32
 """Maximum number of parts of a dotted key. The time that tomllib takes for a key is quadratic in them."""
 MAX_DIGITS = 1_000
+_STREAMS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/", "/dev/null")
+"""Pipes that a shell passes, and the empty file."""
 _TOKEN = re.compile(r"""#[^\n]*|[\w+-]+|[ \t]+|"[^"\n]*"|'[^'\n]*'|.""", re.DOTALL)
 
 
@@ -30,11 +34,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         TomlError: the file can't be read, isn't valid, or its parser would take too long.
     """
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(path).startswith(_STREAMS)):
+            raise OSError(errno.EINVAL, "is a pipe or a device")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise TomlError(f"{path}: has more than {MAX_BYTES:,} bytes. Is it a settings file?")
-        text = content.decode("utf-8").replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
         _check_tokens(path, text)
         return tomllib.loads(text)
     except OSError as error:

@@ -15,6 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+from spark_assign.stores.locations import publish
 from spark_assign.tables.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def write_chart(chart: Chart, path: str) -> None:
 
     Raises:
         ConfigError: If the format is unknown, or vl-convert isn't installed.
+        OSError, SourceError: The file can't be written (`publish`).
     """
     svg = _render_svg(chart)
     import vl_convert
@@ -193,13 +195,14 @@ def write_chart(chart: Chart, path: str) -> None:
     svg = f'{tag}><rect width="100%" height="100%" fill="{ON_PAPER["page"]}"/>{body}'
     suffix = Path(path).suffix
     if suffix == ".svg":
-        Path(path).write_text(svg.replace(">", f">{DARK_STYLE}", 1), encoding="utf-8")
+        content = svg.replace(">", f">{DARK_STYLE}", 1).encode()
     elif suffix == ".png":
-        Path(path).write_bytes(vl_convert.svg_to_png(svg, scale=1.5))
+        content = vl_convert.svg_to_png(svg, scale=1.5)
     elif suffix == ".pdf":
-        Path(path).write_bytes(vl_convert.svg_to_pdf(svg))
+        content = vl_convert.svg_to_pdf(svg)
     else:
         raise ConfigError(f"{path}: pictures are svg, png or pdf")
+    publish(content, Path(path))
 
 
 def _render_svg(chart: Chart) -> str:

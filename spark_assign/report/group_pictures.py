@@ -19,6 +19,7 @@ from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram
 from spark_assign.report.simulation import with_variant
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.simulation.simulate_groups import Simulation
+from spark_assign.stores.locations import publish
 from spark_assign.tables.groups import GROUP_KEY
 
 _MAX_TRACE_ROWS = 5_000
@@ -109,7 +110,7 @@ def draw_group(data: GroupPictureData, group: Row, folder: Path, name: str, suff
     for variant, rows in data.trace.items():
         mermaid, picture = (folder / f"{name}.{variant}.{extension}" for extension in ("mmd", suffix))
         total = data.messages[variant]
-        mermaid.write_text(sequence_diagram(rows, total=total), encoding="utf-8")
+        publish(sequence_diagram(rows, total=total).encode(), mermaid)
         draw_sequence(rows, str(picture), f"{title}, {variant}", total=total)
         files += [mermaid, picture]
     picture = folder / f"{name}.timeline.{suffix}"

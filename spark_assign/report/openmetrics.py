@@ -6,9 +6,7 @@ values. The file is written under a name that the collector doesn't read, and th
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -19,9 +17,9 @@ from pyspark.sql import functions as F
 from spark_assign.report.formatting import Row, Rows, group_key
 from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
-from spark_assign.stores.locations import is_special, write_in_place
+from spark_assign.stores.locations import publish
 from spark_assign.stores.run_store import StoredRun
-from spark_assign.tables.errors import DISK_FAILURES, SourceError, needs_extra
+from spark_assign.tables.errors import needs_extra
 from spark_assign.tables.groups import GROUP_KEY
 
 MOST_GROUPS = 10_000
@@ -153,28 +151,6 @@ def expose(figures: Figures) -> bytes:
         gauge("cluster_failed", "Whether the last run couldn't read the cluster", ("cluster",), failed)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
-
-
-def publish(text: bytes, file: Path) -> None:
-    """Replaces a file atomically: readers see the old or the new content. A device or a pipe is written in place.
-
-    Raises:
-        SourceError: the file can't be written there.
-        OSError: the disk is full, or fails.
-    """
-    partial = file.absolute().parent / f".{secrets.token_hex(6)}.partial"  # two runs at once have files of their own
-    try:
-        if is_special(str(file)):
-            write_in_place(text, str(file))
-            return
-        partial.write_bytes(text)
-        partial.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        if error.errno in DISK_FAILURES:
-            raise OSError(error.errno, error.strerror, str(file)) from error
-        raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 
 def _most_changed(drifted: DataFrame) -> DataFrame:

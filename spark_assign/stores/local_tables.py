@@ -555,7 +555,10 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None
                 elif each.name in names:
                     column = batch[each.name]
                     is_cut = pa.types.is_timestamp(each.type) and column.type == pa.timestamp("ns", column.type.tz)
-                    columns.append(column.cast(each.type, safe=not is_cut))  # Spark has microseconds
+                    try:
+                        columns.append(column.cast(each.type, safe=not is_cut))  # Spark has microseconds
+                    except pa.ArrowException as error:
+                        raise ValueError(f"{each.name}: {error}") from error
                 else:
                     columns.append(pa.nulls(len(batch), each.type))
             yield pa.table(columns, schema=schema)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import stat
 import time
 from collections import defaultdict
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlparse, urlsplit
 
 from spark_assign.stores.time_limit import within
-from spark_assign.tables.errors import SourceError, in_one_line, reason
+from spark_assign.tables.errors import DISK_FAILURES, SourceError, in_one_line, reason
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -135,6 +136,28 @@ def write_in_place(content: bytes, path: str) -> None:
     os.set_blocking(descriptor, True)
     with open(descriptor, "wb") as file:
         file.write(content)
+
+
+def publish(text: bytes, file: Path) -> None:
+    """Replaces a file atomically: readers see the old or the new content. A device or a pipe is written in place.
+
+    Raises:
+        SourceError: the file can't be written there.
+        OSError: the disk is full, or fails.
+    """
+    partial = file.absolute().parent / f".{secrets.token_hex(6)}.partial"  # two runs at once have files of their own
+    try:
+        if is_special(str(file)):
+            write_in_place(text, str(file))
+            return
+        partial.write_bytes(text)
+        partial.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        if error.errno in DISK_FAILURES:
+            raise OSError(error.errno, error.strerror, str(file)) from error
+        raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 
 MAX_FILE_BYTES = 1 << 20

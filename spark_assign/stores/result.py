@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.spark.engine import cached, is_cached, uncached
-from spark_assign.stores.locations import time_as_run_id
+from spark_assign.stores.locations import publish, time_as_run_id
 from spark_assign.stores.run_store import Computed, Manifest, read_run, write_run
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.views import VIEWS
@@ -143,10 +143,11 @@ class Result:
 
         Raises:
             ConfigError: jinja2 isn't installed (extra `report`).
+            SourceError: the file can't be written there.
         """
         html = VIEWS["page"](self, title)
         if path is not None:
-            Path(path).write_text(html, encoding="utf-8")
+            publish(html.encode(), Path(path))
         return html
 
     @contextmanager

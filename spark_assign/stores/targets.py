@@ -220,7 +220,9 @@ def _write_text(rows: DataFrame, folder: Path, format: str) -> None:
                 for piece in pieces:
                     out.write_table(piece)
         else:
-            lines = (json.dumps(row, default=datetime.isoformat) for piece in pieces for row in piece.to_pylist())
+            # Sail reads the escape of a character beyond U+FFFF as another character.
+            to_json = partial(json.dumps, default=datetime.isoformat, ensure_ascii=False)
+            lines = (to_json(row) for piece in pieces for row in piece.to_pylist())
             file.writelines(f"{line}\n".encode() for line in lines)
 
 

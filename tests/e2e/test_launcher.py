@@ -369,6 +369,14 @@ def test_wrong_words_of_spark_assign(clone: Path, stubs: dict[str, str], words: 
     assert not (clone / ".venv").exists()
 
 
+@pytest.mark.parametrize("program", ["spark-assign", "spark-submit.sh"])
+def test_a_folder_with_a_colon(clone: Path, program: str) -> None:
+    """One line: PYTHONPATH would take it for two folders."""
+    done = launch(clone.rename(clone.parent / "c:d"), "plan", "--sample", program=program)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"{program}: the folder {clone.parent}/c:d has a colon in its path" in done.stderr
+
+
 def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
     """Every missing table with where it was looked for; no traceback."""
     done = submit("plan", "--fleet", str(tmp_path), "--output", str(tmp_path / "out"), program="spark-assign")

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_assign
-from jobs import plan, replicas, simulate
+from jobs import history, plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.stores.run_store import read_run
 from tests.spark import engine_commands
@@ -188,6 +190,36 @@ def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsy
     assert "g: " in output
     assert "1,000,000,000" in output
     assert "configured       1 " in output
+
+
+def test_filters_of_tables_that_lack_columns(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Events without the column group_id, which can be missing, happen to all groups of the cluster. Required columns
+    are named."""
+    fleet = written(tmp_path / "fleet", {name: text for name, text in GROUPS.items() if name != "events"})
+    events, owners, offsets = (tmp_path / f"{name}.csv" for name in ("events", "owners", "offsets"))
+    words = ["--fleet", str(fleet), "--events", str(events)]
+    owners.write_text("team\na\n")
+    filters: list[list[str]] = [["--group", "*"], ["--owners", str(owners), "--owner", "a"]]
+    for only in filters:
+        events.write_text("cluster,at_ms,event\nc,1000,rolling-restart\n")
+        assert simulate.main([*words, *only]) == 0
+        events.write_text("group_id,at_ms,event\ng,1000,rolling-restart\n")
+        assert simulate.main([*words, *only]) == 2
+        assert caplog.messages[-1].endswith(
+            "- events.cluster: the column is missing. Add it as string; the table has group_id, at_ms, event"
+        )
+    pq.write_table(pa.table({"team": [["a"]]}), tmp_path / "owners.parquet")
+    assert plan.main(["--fleet", str(fleet), "--owners", str(tmp_path / "owners.parquet"), "--owner", "a"]) == 2
+    assert "owners.team: the type is array<string>, expected string. Cast the column to string" in caplog.text
+    offsets.write_text("topic,partition,end_offset\na,0,1\n")
+    assert history.main(["--sample", "--table", f"offsets={offsets}"]) == 2
+    assert "offsets.cluster: the column is missing" in caplog.text
+    (fleet / "offsets.csv").write_text(offsets.read_text())
+    caplog.clear()
+    assert plan.main(["--fleet", str(fleet), "--details", "*"]) == 2
+    assert "offsets.cluster: the column is missing" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["members.csv", "snapshot.json"])

@@ -86,6 +86,18 @@ def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureF
     assert history.main(["--bootstrap-server", "a:1", "--follow", "--archive", "a", "--group", "a"]) == 2
 
 
+def test_filters_that_no_group_matches(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The message names them."""
+    file = tmp_path / "owners.toml"
+    file.write_text(FILE)
+    owners = ["--owners", str(file), "--owner", "nobody"]
+    filters = {"--owner nobody": owners, "--group x, y and --owner nobody": ["--group", "x", "--group", "y", *owners]}
+    for text, words in filters.items():
+        for main in (plan.main, compare.main):
+            assert main(["--sample", *words]) == 2
+            assert caplog.messages[-1].endswith(f": The fleet has no group with members that matches {text}.")
+
+
 def test_invalid_entries(spark: SparkSession) -> None:
     """Each message names the entry and what is wrong with it."""
     for values, problem in (

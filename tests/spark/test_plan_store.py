@@ -11,6 +11,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from spark_assign.spark.engine import is_embedded
 from spark_assign.stores import targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
-from spark_assign.stores.targets import CatalogTarget, FolderTarget
+from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
 from spark_assign.tables.advice import ADVICE
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError, find_row_fault
@@ -95,6 +96,19 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
         assert written.rows[name] == table.count(), name
     assert written.rows["assignments"] == 3
     assert written.rows["rejected"] == 1
+
+
+def test_json_of_names_beyond_u_ffff(spark: SparkSession, tmp_path: Path) -> None:
+    """Of planes 1, 2, and 14, read by this process and by the engine, which reads escapes of them wrongly."""
+    names = ["a\U00010000", "a\U00020000", "\U00020fb7", "\U000e0001"]
+    target = FolderTarget(spark, str(tmp_path), PLAN_TABLES)
+    attempt = Attempt("r", "1", "json", {})
+    for table in ("metrics", "rejected"):
+        (row,) = small_plan(spark)[table].collect()
+        frame = frame_of(spark, PLAN_TABLES[table], [{**row.asDict(), "group_id": name} for name in names])
+        target.write(table, frame, attempt)
+        for own in (False, True):
+            assert sorted(row.group_id for row in target.read(table, attempt, own=own).collect()) == sorted(names)
 
 
 @pytest.mark.once
@@ -206,6 +220,17 @@ def test_a_stored_run_that_was_damaged(spark: SparkSession, tmp_path: Path) -> N
         os.mkfifo(file)
     with pytest.raises(SourceError, match="run r, isn't complete"):
         read_run(spark, str(tmp_path))
+
+
+def test_a_column_of_a_stored_run_with_another_type(spark: SparkSession, tmp_path: Path) -> None:
+    """The error names it."""
+    write_run(small_plan(spark), str(tmp_path), run_id="r")
+    (file,) = (file for file in (tmp_path / "rejected").rglob("*.parquet") if pq.read_metadata(file).num_rows)
+    table = pq.ParquetFile(file).read()
+    pq.write_table(table.set_column(2, "code", [[[1]]]), file)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match=r"\bcode\b"):
+        read_run(spark, str(tmp_path)).tables["rejected"].collect()
 
 
 @pytest.mark.parametrize("format", ["parquet", "csv", "json"])

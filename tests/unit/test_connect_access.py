@@ -13,7 +13,7 @@ from spark_assign.sources.auth import http_session
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.connect import http_settings
 from spark_assign.sources.connect import rest as connect_http
-from spark_assign.sources.connect.http_settings import HttpSettings, configured
+from spark_assign.sources.connect.http_settings import HttpSettings, configured, credentials
 from spark_assign.sources.connect.rest import ConnectHttp
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.cases import cases
@@ -97,6 +97,14 @@ def test_basic_auth_in_the_file(tmp_path: Path) -> None:
         ConnectHttp([stub.url], _configured(tmp_path, "basic.auth.user.info=reader:t0ken\n")).get("/")
         ConnectHttp([stub.url], HttpSettings()).get("/")
     assert [headers.get("Authorization") for headers in stub.headers] == ["Basic cmVhZGVyOnQwa2Vu", None]
+
+
+def test_the_first_line_of_a_file(tmp_path: Path) -> None:
+    """Only a line feed and a carriage return end it; a byte order mark is no part of the name."""
+    file = tmp_path / "auth"
+    for end in ("", "\n", "\r\nnext", "\rnext"):
+        file.write_bytes(f"\ufeffreader:a\u2028b\x85c\x0cd\x1ee{end}".encode())
+        assert credentials(str(file)) == "reader:a\u2028b\x85c\x0cd\x1ee"
 
 
 def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

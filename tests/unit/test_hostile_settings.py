@@ -3,6 +3,7 @@ code 2."""
 
 from __future__ import annotations
 
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -173,6 +174,22 @@ def test_owners_without_end(tmp_path: Path) -> None:
     file.write_text("[[owners]]\nteam = 't'\n" * 1_001)
     with pytest.raises(ConfigError, match="more than 1,000 entries"):
         check_owners(str(file))
+
+
+def test_a_pipe_and_a_byte_order_mark(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody waits for a writer, unless a shell made the pipe. What Windows saves is read."""
+    assert from_file(written(file, b"\xef\xbb\xbfa = 1")) == {"a": 1}
+    pipe = file.parent / "pipe.toml"
+    os.mkfifo(pipe)
+    for words in (["plan", "--sample", "--owners"], ["config", "--check"], ["daily", "--day", "x", "--clusters"]):
+        assert commands()[words[0]]([*words[1:], str(pipe)]) == 2, words
+    with pytest.raises(ConfigError, match=r"pipe.toml: can't be read: is a pipe or a device"):
+        defaults(pipe, commands()["plan"])
+    reader, writer = os.pipe()
+    os.write(writer, b"a = 1")
+    os.close(writer)
+    assert from_file(Path(f"/dev/fd/{reader}")) == {"a": 1}
+    os.close(reader)
 
 
 @cases(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import math
+import os
 import re
 from collections import Counter
 from dataclasses import replace
@@ -18,6 +20,7 @@ from spark_assign.report import plan_summary as notebook
 from spark_assign.report import section_charts as drawings
 from spark_assign.report.formatting import number, share, short_names
 from spark_assign.report.group_members import GroupMembers
+from spark_assign.report.group_pictures import GroupPictureData, draw_group
 from spark_assign.report.group_view import view
 from spark_assign.report.html import PlanRows, render_report
 from spark_assign.report.html.page import _file
@@ -297,6 +300,23 @@ def test_charts_as_files(tmp_path: Path) -> None:
     assert "#fe00" not in (tmp_path / "chart.svg").read_text()
     with pytest.raises(ConfigError, match="svg, png or pdf"):
         charts.write_chart(chart, "chart.gif")
+
+
+def test_a_picture_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the file, and nothing of it stays. An earlier picture stays whole."""
+
+    def fill(file: Path, content: bytes) -> int:
+        file.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    chart = charts.chart_of([{"x": 1}]).mark("bar").encode(x="x:Q")
+    for kind in ("svg", "png", "pdf"):
+        with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}/a.{kind}'"):
+            charts.write_chart(chart, str(tmp_path / f"a.{kind}"))
+    with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path}/a.v.mmd'"):
+        draw_group(GroupPictureData({"v": []}, {"v": 0}, {}, {}), {"group_id": "g"}, tmp_path, "a")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_is_recommended_stands_beside_what_runs_now(full: str) -> None:

@@ -21,7 +21,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_prometheus
 
 from spark_assign.cli.options import require_output
-from spark_assign.report.openmetrics import Figures, expose, publish
+from spark_assign.report.openmetrics import Figures, expose
+from spark_assign.stores.locations import publish
 from spark_assign.tables.errors import SourceError
 from tests.unit.report_rows import group
 

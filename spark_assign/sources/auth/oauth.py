@@ -134,7 +134,7 @@ class Tokens:
         """Returns the token in a file. Raises ConfigError if the file can't be read."""
         file = unquote(urlsplit(self._endpoint.url).path)
         try:
-            return read_file(file).decode().strip()
+            return read_file(file).decode("utf-8-sig").strip()
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             reason = getattr(error, "strerror", None) or "no text"
             raise ConfigError(f"{URL} {self._endpoint.url}: {reason}. Give a readable file with a token.") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -183,7 +184,7 @@ def credentials(file: str | None) -> Secret | None:
     if file is not None:
         source = f"--connect-auth {file}"
         try:
-            text = next(iter(read_file(file).decode().splitlines()), "")
+            text = re.split("[\r\n]", read_file(file).decode("utf-8-sig"), maxsplit=1)[0]
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             if ":" in file:  # it can be the password itself
                 raise ConfigError("--connect-auth: expected a readable file with user:password in it.") from None

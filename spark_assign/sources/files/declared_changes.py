@@ -456,7 +456,7 @@ def _client(name: str, text: str, _: _Values) -> _Read:
         found = properties.parse(text, name)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-    rows = text.splitlines()
+    rows = re.split("\r\n|[\r\n]", text)
     keys = [key for key in (*_ASSIGNOR, *_TIMES) if key in found]
     lines = {key: next((n for n, row in enumerate(rows, 1) if row.lstrip().startswith(key)), 1) for key in keys}
     given = {key: str.__str__(found[key]).strip() for key in keys}
