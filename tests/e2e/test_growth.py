@@ -19,7 +19,7 @@ from tests.cases import cases
 from tests.e2e.conftest import ROOT
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SPARK_ASSIGN_ENGINE": "embedded", "SPARK_ASSIGN_LOCAL_FILES": "yes"}
-MOST_STARTS, MOST_MEGABYTES = 8, 2_000
+MOST_STARTS, MOST_MEGABYTES = 8, 2_500
 """What a command may take: the processor time of so many plans of a small fleet, and memory."""
 
 
@@ -47,7 +47,7 @@ LARGE = {
     "topics": Sizes(groups=1, members=3, topics=10_000, partitions=1),
     "partitions": Sizes(groups=1, members=10, topics=1, partitions=300_000),
     "brokers": Sizes(brokers=2_000, topics=3, partitions=2_000),
-    "racks": Sizes(brokers=1_000, racks=1_000, members=500, partitions=1_000),
+    "racks": Sizes(groups=1, brokers=1_000, racks=1_000, members=500, partitions=1_000),
     "long IDs": Sizes(id_length=30_000, members=20),
     "different subscriptions": Sizes(groups=1, members=300, topics=100, own_topics=True),
     "members of the broker's assignor": Sizes(1, 2_000, 1, 25_000, assignor="uniform", group_type="consumer"),
