@@ -179,7 +179,7 @@ class LegacyStickyAssignment:
         for rank, tasks in self._by_first[client.rank].items():
             for other in tasks if rank != first.rank else ():
                 copies_of_other = self._copies.get(other, ())
-                self._application.steps.count(1 + (len(copies) + len(copies_of_other)) // 4)
+                self._application.steps.count(1 + (len(copies) + len(copies_of_other)) // 100)
                 if not any(each.has(other) for each in copies) and not any(each.has(task) for each in copies_of_other):
                     return True
         return False
