@@ -120,3 +120,13 @@ def test_an_application_that_takes_too_many_steps(
     with pytest.raises(TooManyStepsError) as caught:
         plan_application(replace(group))
     assert describe_failure(caught.value)[0] == "too-many-tasks"
+
+
+def test_a_member_that_keeps_many_tasks_takes_linear_time() -> None:
+    """Each kept task was searched in the queue of all tasks."""
+    sums = {(at, task): classic_application.RUNNING for at in range(3) for task in range(10_000)}
+    group = tagged(1, 10_000)
+    group = replace(group, members=[replace(group.members[0], offset_sums=sums)])
+    start = time.process_time()
+    assert len(plan_application(group).members["m0"].active) == 30_000
+    assert time.process_time() - start < 3
