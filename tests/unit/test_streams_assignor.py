@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import pytest
@@ -63,6 +64,17 @@ def test_no_standby_beside_its_active_task() -> None:
     target = assign_tasks(made)
     assert target.standby == {}
     assert target.unassigned == dict.fromkeys(made.tasks(), 2)
+
+
+@pytest.mark.parametrize("release", RELEASES.values())
+def test_as_many_standbys_as_members_take_linear_time(release: str) -> None:
+    """All members have state of the task; each missing standby was compared with all members and processes."""
+    members = [{"id": f"m{at:04d}", "standby": {"0": [0]}} for at in range(2_000)]
+    made = streams_rows.group_of(row(members, partitions=1, standby_replicas=1_999), release=release)
+    start = time.process_time()
+    target = assign_tasks(made, release=release)
+    assert time.process_time() - start < 3
+    assert len(target.standby[0, 0]) == 1_999
 
 
 def test_nobody_is_there() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.assignors.streams import task_assignor_api
 from spark_assign.assignors.streams.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
@@ -206,6 +207,18 @@ def test_faults(code: str) -> None:
         (row,) = plan_rows(rows)
         assert (row["kind"], row["code"]) == ("rejected", code)
         assert row["detail"].endswith(REMEDIES[code])
+
+
+def test_a_group_that_takes_too_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of two members, of which each has state: only this group is rejected."""
+    rows = [group(9), subtopology("0", 5), *(member(f"m{at}", f"p{at // 2}") for at in range(20))]
+    rows += [task(f"m{at}", number, "standby") for at in range(20) for number in range(5)]
+    few = [group(1), subtopology("0", 5), member("a"), member("b"), task("a", 0, "standby")]
+    monkeypatch.setattr(task_assignor_api, "MAX_STEPS", 300)
+    (rejected,) = plan_rows(rows)
+    assert (rejected["kind"], rejected["code"]) == ("rejected", "too-many-tasks")
+    assert rejected["detail"].endswith("Use fewer tasks, standbys, or processes")
+    assert figures(few)["standby_replicas"] == 1
 
 
 def test_a_group_without_topology_is_named() -> None:

@@ -22,7 +22,7 @@ from uuid import UUID
 import numpy as np
 
 from spark_assign.assignors.streams.leader_releases import LATEST_RULES, StreamsRules
-from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.assignors.streams.task_assignor_api import Steps, TaskId
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, spread_hashes, table_order
 
 HIGH_AVAILABILITY, STICKY, LEGACY_STICKY = "high-availability", "sticky", "legacy-sticky"
@@ -155,6 +155,11 @@ class ClassicApplication:
         topic, number = partition
         racks = self.racks.get(topic) or ()
         return set(racks[number]) if number < len(racks) else set()
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The steps of the assignor so far."""
+        return Steps()
 
     # --- orders of Java's hash sets -----------------------------------------------------------------------------------
 

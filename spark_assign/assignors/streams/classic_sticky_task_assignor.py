@@ -154,6 +154,7 @@ class LegacyStickyAssignment:
     def _find_least_loaded(self, task: TaskId, candidates: Sequence[ClientState]) -> ClientState | None:
         """Returns the least loaded client, if possible of those that don't have the task with the same tasks yet."""
         for must_be_new in (True, False):
+            self._application.steps.count(len(candidates))
             best: ClientState | None = None
             for client in candidates:
                 if not client.active and not client.standby:
@@ -175,13 +176,13 @@ class LegacyStickyAssignment:
         first, copies = self._first.get(task), self._copies.get(task, ())
         if first is None:
             return bool(client.active or client.standby)
-        return any(
-            not any(each.has(other) for each in copies)
-            and not any(each.has(task) for each in self._copies.get(other, ()))
-            for rank, tasks in self._by_first[client.rank].items()
-            if rank != first.rank
-            for other in tasks
-        )
+        for rank, tasks in self._by_first[client.rank].items():
+            for other in tasks if rank != first.rank else ():
+                copies_of_other = self._copies.get(other, ())
+                self._application.steps.count(1 + (len(copies) + len(copies_of_other)) // 100)
+                if not any(each.has(other) for each in copies) and not any(each.has(task) for each in copies_of_other):
+                    return True
+        return False
 
     # --- differences of the public class --------------------------------------------------------------------------
 
@@ -200,7 +201,11 @@ class LegacyStickyAssignment:
 
     def _is_full(self, client: ClientState) -> bool:
         """Checks whether the client has a task per member, and another client has more room."""
-        return client.load >= 1 and any(self._has_more_room(other, client) for other in self._clients)
+        if client.load < 1:
+            return False
+        is_full = any(self._has_more_room(other, client) for other in self._clients)
+        self._application.steps.count(0 if is_full else len(self._clients))
+        return is_full
 
     def _optimize_active(self) -> None:
         application = self._application

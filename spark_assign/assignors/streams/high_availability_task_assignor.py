@@ -26,10 +26,11 @@ another copy stops counting. Copies that find no client this way go to the least
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+from types import MappingProxyType
 
 import numpy as np
 
@@ -44,12 +45,13 @@ from spark_assign.assignors.streams.classic_application import (
 from spark_assign.assignors.streams.rack_aware_task_assignor import (
     STATELESS_COSTS,
     Costs,
+    Exchange,
     always,
     knows_racks,
     optimize_active,
     optimize_standbys,
 )
-from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.assignors.streams.task_assignor_api import Steps, TaskId
 from spark_assign.java.priority_queue import Heap, in_poll_order
 
 # --- client queue -----------------------------------------------------------------------------------------------------
@@ -64,9 +66,23 @@ class ClientQueue:
     always return the minimum.
     """
 
-    def __init__(self, clients: Iterable[ClientState], weight: Callable[[ClientState], float]) -> None:
-        """Creates a queue of clients, offered in this order."""
-        self._weight = weight
+    def __init__(
+        self,
+        clients: Iterable[ClientState],
+        weight: Callable[[ClientState], float],
+        steps: Steps | None = None,
+        *,
+        is_in_order: bool = False,
+    ) -> None:
+        """Creates a queue of clients, offered in this order.
+
+        Args:
+            clients: the clients.
+            weight: weight of a client.
+            steps: counter of steps.
+            is_in_order: whether no weight changes inside, so that the layout of the heap has no effect.
+        """
+        self._weight, self._steps, self._is_in_order = weight, steps or Steps(), is_in_order
         self._heap: Heap[int] = Heap()
         self._clients: dict[int, ClientState] = {}
         for client in clients:
@@ -89,7 +105,8 @@ class ClientQueue:
                 found = client
                 break
             failed.append(client)
-        for client in client_hash_order(failed) if len(failed) > 1 else failed:
+        self._steps.count(8 * len(failed))
+        for client in failed if len(failed) < 2 or self._is_in_order else client_hash_order(failed):
             self.offer(client)
         return found
 
@@ -162,16 +179,19 @@ class FirstOfFew:
 
 def assign_to_least_loaded(queue: ClientQueue, task: TaskId, num_standbys: int) -> None:
     """Assigns standbys of a task to the least loaded clients without the task, while there are any."""
-    for _ in range(num_standbys):
-        client = queue.poll(task, _is_without)
-        if client is None:
-            return
-        client.standby.add(task)
+    polled = []
+    while num_standbys and (client := queue.poll(task, _is_any)) is not None:
+        polled.append(client)
+        if not client.has(task):
+            client.standby.add(task)
+            num_standbys -= 1
+    # Kafka offers each client at once. The order is by load and ID, and those with the task aren't polled again for it.
+    for client in polled:
         queue.offer(client)
 
 
 def assign_standbys_by_tag(
-    stateful: Sequence[TaskId], clients: Sequence[ClientState], num_standbys: int, tags: Collection[str]
+    stateful: Sequence[TaskId], clients: Sequence[ClientState], num_standbys: int, tags: Collection[str], steps: Steps
 ) -> None:
     """Assigns the standbys of all tasks.
 
@@ -180,44 +200,41 @@ def assign_standbys_by_tag(
         clients: clients by id.
         num_standbys: number of standbys per task.
         tags: keys of the tags that count (`rack.aware.assignment.tags`).
+        steps: counter of steps.
     """
     values: dict[str, set[str]] = {}
-    tagged: dict[tuple[str, str], set[int]] = {}
     for client in clients:
-        for tag in client.tags.items():
-            values.setdefault(tag[0], set()).add(tag[1])
-            tagged.setdefault(tag, set()).add(client.rank)
+        for key, value in client.tags.items():
+            values.setdefault(key, set()).add(value)
     owner = {task: client for client in clients for task in client.active}
-    queue = ClientQueue((), lambda client: client.load)
+    queue = ClientQueue(clients, lambda client: client.load, steps, is_in_order=True)
     missing: dict[TaskId, int] = {}
     for task in stateful:
-        for client in clients:
-            queue.offer(client)
-        used: dict[tuple[str, str], set[int]] = {}
-        last = owner[task]
+        used: dict[str, set[str]] = {}
+        last, polled = owner[task], []
         for count in range(1, num_standbys + 1):
             for key, value in last.tags.items():
                 if key not in tags:
                     continue
                 if len(values[key]) <= count:
-                    used = {tag: ranks for tag, ranks in used.items() if tag[0] != key}
+                    used.pop(key, None)
                 else:
-                    used[key, value] = tagged[key, value]
-            excluded = set[int]().union(*used.values())
-            found = queue.poll(task, partial(_is_without, excluded=excluded))
+                    used.setdefault(key, set()).add(value)
+            found = queue.poll(task, partial(_is_without, used=used))
             if found is None:
                 missing[task] = num_standbys - count + 1
                 break
             found.standby.add(task)
+            polled.append(found)
             last = found
-    for client in clients:
-        queue.offer(client)
+        for client in polled:  # Kafka offers all clients; the order of the others stays, because it's by load and ID.
+            queue.offer(client)
     for task in task_hash_order(stateful):  # the map never shrinks, so that all tasks decide the order
         assign_to_least_loaded(queue, task, missing.get(task, 0))
 
 
-def _is_without(client: ClientState, task: TaskId, excluded: Collection[int] = ()) -> bool:
-    return client.rank not in excluded and not client.has(task)
+def _is_without(client: ClientState, task: TaskId, used: Mapping[str, Collection[str]] = MappingProxyType({})) -> bool:
+    return not client.has(task) and not any(client.tags.get(key) in values for key, values in used.items())
 
 
 def has_same_tags(source: ClientState, destination: ClientState) -> bool:
@@ -225,12 +242,27 @@ def has_same_tags(source: ClientState, destination: ClientState) -> bool:
     return source.tags.items() <= destination.tags.items()
 
 
-def can_exchange_standby(
-    source: ClientState, destination: ClientState, task: TaskId, *, clients: Iterable[ClientState]
-) -> bool:
-    """Checks whether the task's clients keep their number of distinct tags if a standby moves to the destination."""
-    others = {tag for client in clients if client is not source and client.has(task) for tag in client.tags.items()}
-    return len(others | destination.tags.items()) >= len(others | source.tags.items())
+class TaggedExchanges:
+    """The exchanges of standbys that keep the number of distinct tags of each task's clients."""
+
+    def __init__(self, clients: Iterable[ClientState], steps: Steps) -> None:
+        self._steps = steps
+        self._clients: dict[TaskId, set[ClientState]] = {}
+        for client in clients:
+            for task in client.active | client.standby:
+                self._clients.setdefault(task, set()).add(client)
+
+    def can_move(self, source: ClientState, destination: ClientState, task: TaskId) -> bool:
+        """`CanMove`."""
+        self._steps.count(len(self._clients[task]))
+        others = {tag for client in self._clients[task] if client is not source for tag in client.tags.items()}
+        return len(others | destination.tags.items()) >= len(others | source.tags.items())
+
+    def move(self, exchange: Exchange) -> None:
+        """Moves a standby."""
+        exchange.move()
+        self._clients[exchange.task].remove(exchange.source)
+        self._clients[exchange.task].add(exchange.destination)
 
 
 _TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
@@ -261,7 +293,7 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
     # Step 1, `assignActiveStatefulTasks`. Example: three tasks, two clients: C0 gets 0_0 and 0_2, C1 gets 0_1.
     for at, client in enumerate(clients):
         client.active.update(stateful[at :: len(clients)])
-    balance_tasks(clients, lambda client: client.active)
+    balance_tasks(clients, lambda client: client.active, application.steps)
     has_racks, sources = knows_racks(application, clients), application.source_partitions
     costs = Costs.configured(config, _TRAFFIC_COST, _NON_OVERLAP_COST)
     if has_racks:
@@ -269,15 +301,18 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
     # Steps 4 and 5, `assignStandbyReplicaTasks`.
     if config.num_standby_replicas > 0:
         if config.rack_aware_tags:
-            assign_standbys_by_tag(stateful, clients, config.num_standby_replicas, config.rack_aware_tags)
+            tags = config.rack_aware_tags
+            assign_standbys_by_tag(stateful, clients, config.num_standby_replicas, tags, application.steps)
         else:
             queue = ClientQueue(clients, lambda client: client.load)
             for task in stateful:
                 assign_to_least_loaded(queue, task, config.num_standby_replicas)
-        balance_tasks(clients, lambda client: client.standby, has_same_tags if config.rack_aware_tags else None)
+        can_move = has_same_tags if config.rack_aware_tags else None
+        balance_tasks(clients, lambda client: client.standby, application.steps, can_move)
         if has_racks:
-            can_exchange = partial(can_exchange_standby, clients=clients) if config.rack_aware_tags else always
-            optimize_standbys(application, clients, costs, MIN_TRAFFIC, can_exchange)
+            tagged = TaggedExchanges(clients, application.steps) if config.rack_aware_tags else None
+            rules = (tagged.can_move, tagged.move) if tagged is not None else (always, Exchange.move)
+            optimize_standbys(application, clients, costs, MIN_TRAFFIC, *rules)
     trace.target = {client.process_id: (set(client.active), set(client.standby)) for client in clients}
     # Steps 6 and 7, `assignActiveTaskMovements` and `assignStandbyTaskMovements` of `TaskMovement`.
     Movements(application, clients, trace).run()
@@ -301,6 +336,7 @@ def _is_any(client: ClientState, task: TaskId) -> bool:
 def balance_tasks(
     clients: Sequence[ClientState],
     tasks_of: Callable[[ClientState], set[TaskId]],
+    steps: Steps,
     can_move: Callable[[ClientState, ClientState], bool] | None = None,
 ) -> None:
     """Moves tasks from client to client while that lowers the difference of their loads (`balanceTasksOverThreads`).
@@ -308,6 +344,7 @@ def balance_tasks(
     Args:
         clients: the clients, by id.
         tasks_of: the tasks of a client that can move.
+        steps: counter of steps.
         can_move: whether tasks can move from the first client to the second; None if all can.
     """
     capacity = np.array([client.capacity for client in clients], np.float64)
@@ -324,10 +361,13 @@ def balance_tasks(
             # A source only gets less loaded, so that later destinations can only drop out.
             load_difference = (count[at] - 1) / capacity[at] - (count + 1) / capacity
             candidates = (count[at] / capacity[at] > count / capacity) & (load_difference >= 0)
-            for to in np.flatnonzero(candidates).tolist():
+            destinations = np.flatnonzero(candidates).tolist()
+            steps.count(len(destinations) + len(clients) // 100)
+            for to in destinations:
                 destination = clients[to]
                 if can_move is not None and not can_move(source, destination):
                     continue
+                steps.count(len(tasks_of(source)))
                 for task in sorted(tasks_of(source)):
                     if not _should_move(source, destination):
                         break
@@ -357,7 +397,7 @@ class Movements:
     def __init__(
         self, application: ClassicApplication, clients: Sequence[ClientState], trace: HighAvailabilityTrace
     ) -> None:
-        self._clients, self._trace = clients, trace
+        self._clients, self._trace, self._steps = clients, trace, application.steps
         self._ends = application.end_offset_sums
         self._acceptable = application.config.acceptable_recovery_lag
         self._budget = self._max_warmups = application.config.max_warmup_replicas
@@ -385,7 +425,7 @@ class Movements:
         except UndeterminedFirstError:
             for client, (active, standby) in zip(self._clients, before, strict=True):
                 client.active, client.standby = active, standby
-            self.move_all(lambda: ClientQueue(self._clients, lambda client: client.load))
+            self.move_all(lambda: ClientQueue(self._clients, lambda client: client.load, self._steps))
 
     def move_all(self, queue: Callable[[], FirstOfFew | ClientQueue]) -> None:
         """Makes the movements with queues of this kind."""
@@ -430,6 +470,7 @@ class Movements:
         self._trace.movements += len(movements)
         for task, target in movements:
             caught_up, weight = self._caught_up[task], target.load
+            self._steps.count(len(caught_up))
             source = queue.poll_first([client for client in caught_up if task in client.standby])
             if source is None:
                 source = queue.poll_first(caught_up)
@@ -450,6 +491,7 @@ class Movements:
         warmups = self._trace.warmups
         for task, target in self._collect(lambda client: client.standby - warmups[client.process_id]):
             weight = target.load
+            self._steps.count(len(self._caught_up[task]))
             source = queue.poll_first([client for client in self._caught_up[task] if not client.has(task)])
             if source is None:
                 for client in self._by_lag(task):

@@ -21,7 +21,7 @@ from spark_assign.assignors.streams.classic_application import (
     member_key,
     task_hash_order,
 )
-from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.assignors.streams.task_assignor_api import Steps, TaskId
 from spark_assign.java.priority_queue import Heap
 
 AT_ONCE, PROBING = "at-once", "probing"
@@ -73,9 +73,9 @@ def assign_to_members(
         stateful = task_hash_order([task for task in active if task in application.stateful])
         stateless = task_hash_order([task for task in active if task not in application.stateful])
         count = dict.fromkeys((member.member_id for member in members), 0)
-        assigned = _distribute(stateful, members, count, client.lags)
-        standbys = _distribute(standby, members, count, client.lags)
-        for member_id, own in _distribute(stateless, members, count, {}).items():
+        assigned = _distribute(stateful, members, count, client.lags, application.steps)
+        standbys = _distribute(standby, members, count, client.lags, application.steps)
+        for member_id, own in _distribute(stateless, members, count, {}, application.steps).items():
             assigned[member_id] |= own
         must_probe = client.process_id == probing_client
         for member in members:
@@ -108,6 +108,7 @@ def _distribute(
     members: Sequence[ClassicMember],
     count: dict[str, int],
     lags: Mapping[TaskId, int],
+    steps: Steps,
 ) -> dict[str, set[TaskId]]:
     """Distributes tasks over members, and adds them to the members' counts.
 
@@ -116,13 +117,13 @@ def _distribute(
         members: members of the client, sorted.
         count: number of tasks of each member in the rounds before.
         lags: lag of each stateful task that members report; empty for stateless tasks.
+        steps: counter of steps.
     """
     result: dict[str, set[TaskId]] = {member.member_id: set() for member in members}
     if not tasks:
         return result
     minimum = (sum(count.values()) + len(tasks)) // len(members)
-    heap: Heap[TaskId] = Heap.from_rows((task, task) for task in tasks)
-    remaining = set(tasks)
+    remaining, kept = set(tasks), list[TaskId]()
     previous: dict[TaskId, str] = {}
     below: deque[str] = deque()
     for member in members:
@@ -131,11 +132,17 @@ def _distribute(
             if len(own) < target:
                 own.add(task)
                 remaining.remove(task)
-                heap.remove(task)
+                kept.append(task)
             else:
                 previous[task] = member.member_id
         if len(own) < target:
             below.append(member.member_id)
+    if not remaining:
+        kept = tasks = []
+    heap: Heap[TaskId] = Heap.from_rows((task, task) for task in tasks)
+    for task in kept:
+        steps.count(len(heap) // 50)
+        heap.remove(task)
     while below:
         member_id = below.popleft()
         task = heap.poll()

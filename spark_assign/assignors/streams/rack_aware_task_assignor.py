@@ -33,7 +33,7 @@ from spark_assign.assignors.streams.classic_application import (
     ClientState,
     TopicPartition,
 )
-from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.assignors.streams.task_assignor_api import Steps, TaskId, TooManyStepsError
 from spark_assign.numeric.arrays import IntArray
 
 # --- the cheapest exchange --------------------------------------------------------------------------------------------
@@ -48,34 +48,33 @@ class FlowError(Exception):
     """Raised if not all tasks find a client (Kafka throws IllegalStateException)."""
 
 
-class TooManyPairsError(Exception):
-    """Raised if there are more than `MAX_EDGES` pairs."""
-
-
 MAX_EDGES = 20_000_000
 """Maximum number of pairs of tasks and clients, and of clients of each subtopology."""
 
 
-def find_cheapest_owners(cost: IntArray, owner: IntArray, groups: IntArray | None) -> IntArray:
+def find_cheapest_owners(
+    cost: IntArray, owner: IntArray, groups: IntArray | None, steps: Steps | None = None
+) -> IntArray:
     """Returns the client of each task after the exchanges.
 
     Args:
         cost: cost of each task at each client; shape (num_tasks, num_clients).
         owner: current client of each task.
         groups: index of the subtopology of each task, ascending, for `balance_subtopology`; None for `min_traffic`.
+        steps: counter of steps.
 
     Raises:
         FlowError: With `balance_subtopology`, the clients' shares don't suffice for all tasks.
     """
-    flow = _TaskFlow(cost, owner, groups)
+    flow = _TaskFlow(cost, owner, groups, steps or Steps())
     while (cycle := flow.find_cycle()) is not None:
         flow.cancel(cycle)
     return flow.owner
 
 
 class _TaskFlow:
-    def __init__(self, cost: IntArray, owner: IntArray, groups: IntArray | None) -> None:
-        self._cost, self.owner = cost.astype(np.int64), owner.copy()
+    def __init__(self, cost: IntArray, owner: IntArray, groups: IntArray | None, steps: Steps) -> None:
+        self._cost, self.owner, self._steps = cost.astype(np.int64), owner.copy(), steps
         num_tasks, num_clients = cost.shape
         self._has_stages = groups is not None
         self._group = np.zeros(num_tasks, np.int64) if groups is None else groups
@@ -124,6 +123,7 @@ class _TaskFlow:
     def _find_short_path(self, room: IntArray) -> list[_Node] | None:
         """Returns the first path over an unassigned task to a client that has room."""
         seen = set()
+        self._steps.count(50 + len(self.owner) // 50)
         unassigned = np.flatnonzero(self.owner < 0)
         groups, first = np.unique(self._group[unassigned], return_index=True)
         for group, task in zip(groups.tolist(), unassigned[first].tolist(), strict=True):
@@ -139,6 +139,7 @@ class _TaskFlow:
         parent: dict[_Node, _Node | None] = dict.fromkeys(queue)
         while queue:
             node = queue.popleft()
+            self._steps.count(self._cost.shape[1])
             if node[0] == 2 and room[node[2]] > 0:
                 path: list[_Node] = []
                 step: _Node | None = node
@@ -198,6 +199,7 @@ class _TaskFlow:
         is_open, is_used = self._flow < self._capacity, self._flow > 0
         task_distance = np.zeros(len(tasks), np.int64)
         for number in range(self._num_nodes):
+            self._steps.count(30 + (self._step.size + len(tasks)) // 200)
             if number:
                 lowest_task = int(task_distance.argmin())
                 if task_distance[lowest_task] < source:
@@ -370,10 +372,11 @@ def _find_exchanges(
         return []
     num_groups = len({task[0] for task in tasks}) if strategy != MIN_TRAFFIC else 1
     if (edges := max(len(tasks), num_groups * len(clients)) * len(clients)) > MAX_EDGES:
-        raise TooManyPairsError(
+        raise TooManyStepsError(
             f"rack.aware.assignment.strategy: {edges:,} pairs, expected at most {MAX_EDGES:,}. Set it to none"
         )
     racks = {rack: at for at, rack in enumerate({client.rack: None for client in clients})}
+    application.steps.count(10 * len(tasks) + len(tasks) * len(racks))
     racks_of = ([application.partition_racks(partition) for partition in partitions_of(task)] for task in tasks)
     by_rack = np.array(
         [[sum(rack not in replicas for replicas in partitions) for rack in racks] for partitions in racks_of]
@@ -382,7 +385,7 @@ def _find_exchanges(
     owner = np.array(owners, np.int64)
     matrix[np.arange(len(tasks)), owner] -= costs.non_overlap
     groups = np.unique([task[0] for task in tasks], return_inverse=True)[1] if strategy != MIN_TRAFFIC else None
-    moved = find_cheapest_owners(matrix, owner, groups)
+    moved = find_cheapest_owners(matrix, owner, groups, application.steps)
     return [
         Exchange(tasks[at], clients[owner[at]], clients[moved[at]]) for at in np.flatnonzero(moved != owner).tolist()
     ]
@@ -425,6 +428,7 @@ def optimize_standbys(
         for first, second in combinations(clients, 2):
             if first.rack == second.rack:
                 continue
+            application.steps.count(50 + len(first.standby) + len(second.standby))
             pair = sorted((first, second), key=lambda client: client.rank)
             movable = [
                 {task for task in of.standby if not other.has(task) and can_move(of, other, task)}

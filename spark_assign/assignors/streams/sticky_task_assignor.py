@@ -27,7 +27,7 @@ order in which it is filled: that of the `HashMap` of processes, and of members 
 (`streams_group_input.process_hash_order`).
 
 `streams-sticky@4.3` is the class of 4.2.0, 4.2.1 and 4.3, which differs in three points: which members have state of a
-task (`_state_owners`), which of them can keep a standby (`_without_task`), and how the map of processes is filled
+task (`_state_owners`), which of them can keep a standby (`_owners_by_load`), and how the map of processes is filled
 (`streams_group_input.process_order`). The class of 4.2.2 has only the second point of 4.4 (KAFKA-20899), which 4.3.0
 and 4.3.1 lack.
 """
@@ -35,10 +35,10 @@ and 4.3.1 lack.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from operator import itemgetter
 
-from spark_assign.assignors.streams.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskId
+from spark_assign.assignors.streams.task_assignor_api import Steps, StreamsGroupAssignment, StreamsGroupSpec, TaskId
 from spark_assign.java.priority_queue import Heap, poll_in_turns
 from spark_assign.tables.streams import TASK_ASSIGNORS
 
@@ -80,7 +80,7 @@ class _TaskAssignment:
         members, tasks = len(group.members), sum(group.partitions)
         stateful_tasks = sum(num for num, stateful in zip(group.partitions, group.stateful, strict=True) if stateful)
         self.target = StreamsGroupAssignment()
-        self._replicas, self._release = group.standby_replicas, release
+        self._replicas, self._release, self._steps = group.standby_replicas, release, Steps()
         self._count = [0] * members  # of tasks
         by_name = {process: Process(members, self._count) for process, members in group.process_hash_order}
         self._processes = list(by_name.values())
@@ -162,17 +162,21 @@ class _TaskAssignment:
             return [(task, self._replicas) for task in reversed(tasks)]
         process_of, count, quota, missing_standbys = self._process, self._count, self._quota, []
         for task in sorted(tasks, key=_by_number)[::-1]:
-            previous, owners = self._previous_active.get(task), self._state_owners.get(task, ())
-            num_missing, processes = self._replicas, self._processes_with(task)
+            previous, num_missing, processes = (
+                self._previous_active.get(task),
+                self._replicas,
+                self._processes_with(task),
+            )
+            owners = self._owners_by_load(self._state_owners.get(task, ()), processes)
             while num_missing:
                 member = previous
                 if member is None or process_of[member] in processes or count[member] >= quota.per_member:
-                    member = self._least_loaded(self._without_task(owners, processes))
+                    member = next(owners, None)
                     if member is None or count[member] >= quota.per_member:
                         break
                 self._add_standby(member, task)
-                processes.append(process_of[member])
-                processes[-1].turns = None  # as in Kafka; a new heap of members breaks ties in another way
+                processes.add(process_of[member])
+                process_of[member].turns = None  # as in Kafka; a new heap of members breaks ties in another way
                 num_missing -= 1
             if num_missing:
                 missing_standbys.append((task, num_missing))
@@ -187,9 +191,10 @@ class _TaskAssignment:
                 polled = [heap.poll()]
                 while polled[-1] in processes and len(heap):
                     polled.append(heap.poll())
+                self._steps.count(2 * len(polled))
                 is_free = polled[-1] not in processes
                 if is_free:
-                    processes.append(polled[-1])
+                    processes.add(polled[-1])
                     self._add_standby(polled[-1].next_member(), task)
                 for process in reversed(polled):
                     heap.add(self._load(process), process)
@@ -197,11 +202,25 @@ class _TaskAssignment:
                     self.target.unassigned[task] = missing
                     break
 
-    def _without_task(self, members: Sequence[int], processes: Sequence[Process]) -> Sequence[int]:
-        """Returns the members that have state of a task, but whose process is none of those that have the task."""
-        if self._release == "4.3" and members and self._process[members[0]] in processes:
-            return ()  # All members are compared with the first one, and it must qualify.
-        return [member for member in members if self._process[member] not in processes]
+    def _owners_by_load(self, owners: Sequence[int], processes: Set[Process]) -> Iterator[int]:
+        """Yields the least loaded member with state of a task whose process is none of `processes`, while there is one.
+
+        The caller adds the process of each member to `processes`; the loads of the others must not change.
+        """
+        process_of = self._process
+
+        def qualifies(member: int) -> bool:
+            if self._release == "4.3" and process_of[owners[0]] in processes:
+                return False  # All members are compared with the first one, and it must qualify.
+            return process_of[member] not in processes
+
+        if all(len(process_of[member].members) == 1 for member in owners):  # its load is the member's number of tasks
+            yield from filter(qualifies, sorted(owners, key=self._count.__getitem__))
+            return
+        remaining = owners
+        while (member := self._least_loaded(remaining := list(filter(qualifies, remaining)))) is not None:
+            self._steps.count(len(remaining))
+            yield member
 
     def _add_standby(self, member: int, task: TaskId) -> None:
         self.target.standby.setdefault(task, []).append(member)
@@ -217,10 +236,10 @@ class _TaskAssignment:
         """Returns the number of tasks per member, or the number of tasks if all processes have as many members."""
         return process.num_tasks if self._has_equal_processes else process.load
 
-    def _processes_with(self, task: TaskId) -> list[Process]:
+    def _processes_with(self, task: TaskId) -> set[Process]:
         """Returns the processes that have the task, of which one has the active task."""
         members = (self.target.active[task], *self.target.standby.get(task, ()))
-        return [self._process[member] for member in members]
+        return {self._process[member] for member in members}
 
     def _add(self, member: int) -> int:
         """Counts one more task of a member; returns their number."""

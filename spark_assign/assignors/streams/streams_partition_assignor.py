@@ -22,8 +22,7 @@ from spark_assign.assignors.streams.classic_application import (
 )
 from spark_assign.assignors.streams.classic_sticky_task_assignor import LegacyStickyAssignment, PublicStickyAssignment
 from spark_assign.assignors.streams.member_tasks import MemberTasks, TaskOrders, assign_to_members, sorted_orders
-from spark_assign.assignors.streams.rack_aware_task_assignor import TooManyPairsError
-from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.assignors.streams.task_assignor_api import TaskId, TooManyStepsError
 
 INCOMPLETE_SOURCE_TOPIC_METADATA, SHUTDOWN_REQUESTED = 1, 4
 """Error codes that members get instead of tasks (`AssignorError`)."""
@@ -55,7 +54,7 @@ class ClassicAssignment:
 
 def describe_failure(error: Exception) -> tuple[str, str]:
     """Returns the code and the detail with which an application is rejected that has no assignment."""
-    codes = {UnknownOwnedPartitionsError: "unknown-owned", TooManyPairsError: "too-many-tasks"}
+    codes = {UnknownOwnedPartitionsError: "unknown-owned", TooManyStepsError: "too-many-tasks"}
     if (code := codes.get(type(error))) is not None:
         return code, str(error)
     return "assignor-failed", f"{type(error).__name__}: {error}"
@@ -66,7 +65,7 @@ def plan_application(application: ClassicApplication) -> ClassicAssignment:
 
     Raises:
         UnknownOwnedPartitionsError, FlowError: Kafka throws IllegalStateException.
-        TooManyPairsError: see `rack_aware_task_assignor`.
+        TooManyStepsError: The assignor would take too long.
     """
     if any(member.error_code == SHUTDOWN_REQUESTED for member in application.members):
         return ClassicAssignment(error_code=SHUTDOWN_REQUESTED)

@@ -74,5 +74,33 @@ class TaskAssignorError(SparkAssignError):
     """An assignor can't compute an assignment (Kafka's `TaskAssignorException`)."""
 
 
+class TooManyStepsError(Exception):
+    """Raised if an assignor would take too long."""
+
+
+MAX_STEPS = 100_000_000
+"""Maximum number of steps of an assignor, of about a microsecond each; a step considers a process for a task."""
+
+
+class Steps:
+    """The number of steps that an assignor has made for a group."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def count(self, number: int) -> None:
+        """Counts steps.
+
+        Raises:
+            TooManyStepsError: There are more than `MAX_STEPS`.
+        """
+        self._left -= number
+        if self._left < 0:
+            text = (
+                f"The assignor takes more than {MAX_STEPS:,} steps, in each of which it considers a process for a task"
+            )
+            raise TooManyStepsError(f"{text}. Use fewer tasks, standbys, or processes")
+
+
 TaskAssignor = Callable[[StreamsGroupSpec], StreamsGroupAssignment]
 """A function that assigns the tasks of a group."""

@@ -36,8 +36,9 @@ MAX_TASKS = 100_000
 """Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
 
 MAX_WORK = 200_000_000
-"""Maximum number of events times connectors, tasks, and workers of a cluster, which takes about a minute: a rebalance
-assigns all of them."""
+"""Maximum number of events times connectors, tasks, and workers of a cluster: a rebalance assigns all of them. A worker
+counts as ten, and each protocol takes two to three minutes."""
+_WORKER_WORK = 10
 _MAX_MS, _MAX_INT = 2**63 - 1, 2**31 - 1
 """The largest long, and the largest int."""
 
@@ -71,10 +72,12 @@ def simulate_clusters(
         simulated_protocols = protocols or (own_name,)
         versions = [f"{name}@{version}" if version and "@" not in name else name for name in simulated_protocols]
         try:
-            items = len(initial.rebalance.configured) + len(initial.rebalance.workers)
+            joined = sum(event.event_type == WORKER_JOINED for event in events[cluster])
+            items = len(initial.rebalance.configured) + _WORKER_WORK * (len(initial.rebalance.workers) + joined)
             items += sum(1 + max(event.tasks, 0) for event in events[cluster])
             if items * len(events[cluster]) > MAX_WORK:
                 text = f"events: {len(events[cluster]):,} of a cluster with {items:,} connectors, tasks, and workers"
+                text += f" (a worker counts as {_WORKER_WORK})"
                 raise InvalidEventError(f"{text}, expected a product of at most {MAX_WORK:,}")
             results = [_simulate(initial, events[cluster], protocol, timing) for protocol in versions]
             if any(costs["ended_ms"] > _MAX_MS or costs["task_ms_not_running"] > _MAX_MS for _, costs in results):
