@@ -50,7 +50,7 @@ from spark_assign.report.formatting import visible
 from spark_assign.report.history import application_texts, format_histories, summarize_history, summarize_replay
 from spark_assign.report.listed_groups import details_text, read_rejected_lines, with_undescribed
 from spark_assign.sources.auth import properties as client_properties
-from spark_assign.sources.files.tables import Shape, interpreted, read_tables
+from spark_assign.sources.files.tables import Shape, interpreted, read_checked_tables, read_tables
 from spark_assign.sources.kafka import records_text
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
@@ -62,7 +62,6 @@ from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
-from spark_assign.tables.schema_check import with_keys
 
 _sample = partial(sample, __file__, "history")
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
@@ -360,15 +359,13 @@ def _known_tables(spark: SparkSession, options: Options, location: str | None) -
     if not location and not options.table:
         return {}
     shape = replace(TOPICS_AND_ENDS, required=("topics",)) if options.fleet else TOPICS_AND_ENDS
-    tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=options.table)
-    tables = {name: with_keys(name, table, shape.schemas[name]) for name, table in tables.items()}
-    known: dict[str, DataFrame] = {
-        name: tables[name] for name in ("topics", "end_offsets", "changelogs") if name in tables
-    }
-    if "end_offsets" not in tables and "offsets" in tables:
-        ends = tables["offsets"].where("end_offset is not null").groupBy("cluster", "topic", "partition")
-        known["end_offsets"] = ends.agg(F.max("end_offset").alias("end_offset"))
-    return known
+    given = {"format": options.format, "options": options.option, "tables": options.table}
+    tables = read_checked_tables(spark, shape, location, **given)
+    offsets = tables.pop("offsets", None)
+    if "end_offsets" not in tables and offsets is not None:
+        ends = offsets.where("end_offset is not null").groupBy("cluster", "topic", "partition")
+        tables["end_offsets"] = ends.agg(F.max("end_offset").alias("end_offset"))
+    return tables
 
 
 if __name__ == "__main__":

@@ -357,13 +357,12 @@ def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
 
 def _offsets(spark: SparkSession, options: Options) -> DataFrame | None:
     """Returns the offsets of a snapshot; None if the location of the fleet has none."""
-    from spark_assign.sources.files.tables import Shape, read_tables
+    from spark_assign.sources.files.tables import Shape, read_checked_tables
     from spark_assign.tables.groups import OFFSETS
-    from spark_assign.tables.schema_check import with_keys
 
     shape = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ())
-    tables = read_tables(spark, shape, _location(options), format=options.format, options=options.option)
-    return with_keys("offsets", tables["offsets"], OFFSETS) if tables else None
+    given = {"format": options.format, "options": options.option}
+    return read_checked_tables(spark, shape, _location(options), **given).get("offsets")
 
 
 def _inputs(options: Options) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_offsets import Offsets
-from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.sources.files.tables import Shape, read_checked_tables
 from spark_assign.spark.dataframes import dataframe_of_rows, union
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.stores.locations import local_path, split_run_id
@@ -54,7 +54,6 @@ from spark_assign.tables.errors import (
     reason,
 )
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
-from spark_assign.tables.schema_check import with_keys
 from spark_assign.tables.simulation import EVENTS
 
 Group = Annotated[str, Field(max_length=1_000, description="ID of the group, or CLUSTER/GROUP.")]
@@ -308,8 +307,8 @@ class Questions:
         version = _version(location), _version(self._history)
         if name not in self._read or self._read[name].version != version:
             fleet, times = Fleet.read(self._spark, location), dict[str, Any]()
-            offsets = read_tables(self._spark, Shape("A snapshot", {"offsets": OFFSETS}, ()), location).get("offsets")
-            offsets = None if offsets is None else with_keys("offsets", offsets, OFFSETS)
+            shape = Shape("A snapshot", {"offsets": OFFSETS}, ())
+            offsets = read_checked_tables(self._spark, shape, location).get("offsets")
             with contextlib.suppress(SourceError):  # it has no offsets, or no time
                 rows = collected(Offsets.read(self._spark, location).snapshots.limit(1_000))
                 times = {row["cluster"]: row["taken_at"] for row in rows}

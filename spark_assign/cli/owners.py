@@ -129,11 +129,10 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
         return entries(location, from_file(Path(location)).get("owners", []))
     from pyspark.sql import functions as F
 
-    from spark_assign.sources.files.tables import Shape, read_tables
-    from spark_assign.tables.schema_check import with_keys
+    from spark_assign.sources.files.tables import Shape, read_checked_tables
 
-    tables = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
-    table = with_keys("owners", tables["owners"], OWNERS)
+    shape = Shape("Owners", {"owners": OWNERS}, ("owners",))
+    table = read_checked_tables(spark, shape, None, tables={"owners": location})["owners"]
     ordered = table.orderBy(*(F.asc_nulls_last(name) for name in OWNERS.names))
     rows = ordered.limit(_MAX_ENTRIES + 1).collect()  # one more than the maximum
     if len(rows) > _MAX_ENTRIES:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import PySparkException
@@ -56,7 +57,7 @@ from spark_assign.stores.locations import (
 )
 from spark_assign.tables.errors import SourceError, SparkAssignError, count, is_engine_failure, reason, unreadable
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
-from spark_assign.tables.schema_check import check_version
+from spark_assign.tables.schema_check import check_version, with_keys
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _AGAIN = f"Take the snapshot again, or correct {SUMMARY} if you removed rows"
@@ -140,6 +141,17 @@ def read_tables(
     if checks:
         typed_text.verify(checks)
     return frames
+
+
+def read_checked_tables(spark: SparkSession, shape: Shape, location: str | None, **how: Any) -> dict[str, DataFrame]:
+    """Reads the tables of a shape as `read_tables` does, with all columns of their schemas.
+
+    Raises:
+        SourceError: see `read_tables`.
+        FleetError: a required column is missing, or a column has a wrong type.
+    """
+    tables = read_tables(spark, shape, location, **how)
+    return {name: with_keys(name, table, shape.schemas[name]) for name, table in tables.items()}
 
 
 def find_tables(
