@@ -225,6 +225,7 @@ def _take_all(options: Options) -> int:
     if options.table_prefix:
         spark_session("snapshot", options)  # for all threads
     store, last = partial(store_snapshot, "snapshot", options), partial(last_snapshot_time, "snapshot", options)
+    ClusterConnection.at_once = min(options.parallel, len(tasks))
     stored, failed = take_snapshots(tasks, store, last, options.parallel)
     for snapshot in stored:
         for table, rows in snapshot.rows().items():

@@ -166,7 +166,11 @@ def take_snapshots(
             for cluster, problem in problems.items():
                 failed.append((cluster, problem.rstrip(".")))
                 failure = f"{replace(task, cluster=cluster)}: not read: {problem.rstrip('.')}."
-                print(visible(failure, escaped="\n"), _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
+                try:
+                    age = _age(last_taken(task.key, cluster))
+                except Exception as error:  # nor must a store that can't be read now
+                    age = f"The last snapshot can't be read: {reason(error)}."
+                print(visible(f"{failure} {age}", escaped="\n"), file=sys.stderr, flush=True)
     return stored, sorted(failed)
 
 

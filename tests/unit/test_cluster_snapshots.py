@@ -76,6 +76,26 @@ def call(tmp_path: Path) -> Callable[..., int]:
     return lambda *words: snapshot.main([*given, *words])
 
 
+def test_a_store_that_cannot_be_read(
+    clusters: Clusters,
+    call: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The age of the last snapshot is unknown, for example without a free descriptor. The others are stored."""
+
+    def no_descriptor(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(snapshot, "last_snapshot_time", no_descriptor)
+    clusters.broken = True
+    assert call() == 3
+    output = capsys.readouterr()
+    assert "down: not read: Kafka at down:9092: no connection. The last snapshot can't be read: " in output.err
+    assert "Too many open files" in output.err
+    assert "snapshots written to" in output.out
+
+
 def test_one_cluster_is_down(
     clusters: Clusters, call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
+import os
+import resource
 import socket
 import subprocess
 import sys
@@ -18,9 +21,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
+from kafka.errors import KafkaConnectionError, KafkaProtocolError, SaslAuthenticationFailedError
 from kafka.net.transport import KafkaTCPTransport
-from kafka.protocol.metadata import MetadataResponse
+from kafka.protocol.admin import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codegen import CodegenContext
 
 from jobs import snapshot
@@ -294,7 +304,6 @@ def test_servers_of_any_form(servers: str) -> None:
         ([1, 2], "t", [1, 0], None),
         ([1, 1], "t", [0], "lists a broker twice"),
         ([-1], "t", [0], "or a negative ID"),
-        ([*range(10_001)], "t", [0], "or more than 10,000 brokers"),
         ([1], "t", [0, 0], "lacks a partition of the topic 't', or lists one twice"),
         ([1], "t", [0, 2], "lacks a partition"),
         ([1], "t", [-1], "lacks a partition"),
@@ -324,6 +333,128 @@ def test_metadata_that_contradicts_itself(
         return
     with pytest.raises(SourceError, match=f"Kafka at b:1: the metadata .*{problem}"):
         connection.metadata(None)
+
+
+def test_more_brokers_than_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of this cluster: it would take the files and connections of the other snapshots."""
+    numbers = range(2_001)
+    brokers = [SimpleNamespace(node_id=number, rack=None) for number in numbers]
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._bootstrap_servers = "b:1"
+
+    def read(number: int) -> int:
+        metadata = SimpleNamespace(cluster_id="c", brokers=brokers[:number], topics=[])
+        monkeypatch.setattr(connection, "send_any", lambda _: metadata)
+        connection._manager = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: metadata.brokers))
+        assert len(connection.brokers()) == number
+        return len(connection.metadata(None).brokers)
+
+    monkeypatch.setattr(kafka_connection, "_open_files", lambda: 65_536)
+    assert read(2_000) == 2_000
+    with pytest.raises(SourceError, match=r"Kafka at b:1: it has 2,001 brokers\. At most 2,000 can be read"):
+        read(2_001)
+    monkeypatch.setattr(kafka_connection, "_open_files", lambda: 1_024)
+    monkeypatch.setattr(kafka_connection.ClusterConnection, "at_once", 2)
+    assert read(256) == 256
+    refused = pytest.raises(SourceError, match=r"half of the 1,024 files .* 2 snapshots .*ulimit -n")
+    with refused:
+        read(257)
+    with refused:
+        connection.metadata(None)
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    """As far as the process may, and to at most 65,536."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        raised = kafka_connection._open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (raised, before[1])
+        assert 256 < raised <= 65_536
+        assert kafka_connection._open_files() == raised
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_refused_connection_leaves_nothing(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a socket, nor a task that waits for one: collected later, it printed a traceback about a descriptor."""
+    monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
+    gc.collect()
+    gc.disable()
+    try:
+        before = os.listdir("/dev/fd")
+        with pytest.raises(SourceError, match="no connection"):
+            kafka_connection.ClusterConnection(nobody, {}, timeout_s=0.1)
+        assert len(os.listdir("/dev/fd")) == len(before)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("limit", ["MAX_NAME_LOOKUP_S", "MAX_LOOKUPS_S"])
+def test_a_name_server_that_does_not_answer(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It isn't waited for at each attempt for each name that a broker lists."""
+    looked_up = []
+
+    def slow(host: str, *_: Any) -> None:
+        looked_up.append(host)
+        time.sleep(0.01)
+        raise socket.gaierror(-3, "no answer")
+
+    monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
+    monkeypatch.setattr(kafka_connection, limit, 0.0)
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with pytest.raises(SourceError, match=r"the host name b\.example isn't looked up again: its lookups took"):
+        kafka_connection.ClusterConnection("b.example:9092", {}, timeout_s=0.1)
+    assert looked_up == ["b.example"]
+
+
+def test_small_elements_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decoded, they take 50 times their bytes. What a large cluster has is read."""
+    manager = SimpleNamespace(decoded=0, max_decoded=kafka_connection.MAX_LISTED_BYTES)
+    monkeypatch.setattr(kafka_connection._OF_THREAD, "manager", manager, raising=False)
+
+    def groups(number: int, group: bytes) -> Any:
+        manager.decoded = 0
+        size = UnsignedVarInt32.encode(number + 1)
+        return ListGroupsResponse[5].decode(b"\0\0\0\0\0\0" + size + group * number + b"\0")
+
+    text = b"\x19" + b"x" * 24
+    assert len(groups(100_000, text * 4 + b"\0").groups) == 100_000
+    topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+    moved = topic.OngoingPartitionReassignment
+    lists = {"replicas": [1, 2, 3, 4], "adding_replicas": [4], "removing_replicas": [1]}
+    partitions = [moved(partition_index=number, **lists) for number in range(200_000)]
+    moving = ListPartitionReassignmentsResponse(topics=[topic(name="t", partitions=partitions)], error_code=0)
+    manager.decoded = 0
+    encoded = moving.encode(version=0)
+    assert len(ListPartitionReassignmentsResponse[0].decode(encoded).topics[0].partitions) == 200_000
+    assert 200_000 * 400 < manager.decoded < manager.max_decoded
+    manager.max_decoded = 1 << 20
+    with pytest.raises(KafkaProtocolError, match="elements for more than 1 MiB of memory"):
+        groups(10_000, b"\1\1\1\1\0")
+    with pytest.raises(KafkaProtocolError, match="elements for more than 1 MiB of memory"):
+        groups(100, b"\1\1\1\1" + UnsignedVarInt32.encode(100) + b"".join(b"%c\0" % tag for tag in range(1, 101)))
+
+
+def test_the_limit_of_elements_by_request() -> None:
+    """It is smaller for lists that are short in each cluster. One of the partitions being reassigned is an error."""
+
+    async def send(request: Any, **_: Any) -> Any:
+        raise KafkaProtocolError("too many")
+
+    run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._manager = SimpleNamespace(send=send, decoded=5, **run)
+    connection._waited = defaultdict(kafka_connection._Waited)
+    connection._bootstrap_servers, connection._secrets = "b:1", []
+    limits = []
+    for request in (ListGroupsRequest(), MetadataRequest(), ListPartitionReassignmentsRequest()):
+        connection.send_all([(1, request)])
+        limits.append(connection._manager.max_decoded >> 20)
+    assert (limits, connection._manager.decoded) == ([256, 4_096, 256], 0)
+    connection.newest = lambda _: 0  # type: ignore[method-assign]
+    with pytest.raises(SourceError, match=r"the partitions being reassigned can't be read .*too many"):
+        kafka_connection.reassignments(connection)
 
 
 def test_topics_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

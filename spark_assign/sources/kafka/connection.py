@@ -13,20 +13,31 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
 from kafka import errors
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest, ListPartitionReassignmentsRequest
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    ListGroupsRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
+from kafka.protocol.schemas.fields.array import ArrayField
 from kafka.protocol.schemas.fields.struct import StructField
+from kafka.protocol.schemas.fields.struct_array import StructArrayField
 
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
@@ -34,6 +45,9 @@ from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES, MAX_RACK_BYTES, is_too_long
 from spark_assign.wire.reader import WireError
+
+if sys.platform != "win32":
+    import resource
 
 T = TypeVar("T")
 
@@ -48,9 +62,23 @@ MIN_LIMIT_S, LIMIT_TIMEOUTS = 600.0, 60
 """Time that all requests of a kind to a broker may take together: this many seconds, or this many times
 request.timeout.ms if that is more. A broker that answers each request late would otherwise take days."""
 
-MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 10_000
-"""Maximum size of a response, and of what all brokers together send while requests are answered (50 million committed
-offsets), and maximum number of brokers. Decoded, a response takes many times its size."""
+MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 2_000
+"""Maximum size of a response, and of what all brokers together send while requests are answered, and maximum number of
+brokers."""
+
+MAX_DECODED_BYTES, MAX_LISTED_BYTES = 1 << 32, 1 << 28
+"""Maximum memory for the elements of these responses (26 million committed offsets), and for those of ListGroups and
+ListPartitionReassignments (1.6 million groups). An element takes up to 50 times its bytes in the response."""
+
+_STRUCT_BYTES, _VALUE_BYTES = 160, 40
+"""Approximate memory of an element of a response: a struct, or a number or text."""
+
+MAX_NAME_LOOKUP_S, MAX_LOOKUPS_S = 15.0, 120.0
+"""Time that failed lookups of a host name may take before it isn't looked up again, and the time that all lookups for a
+cluster may take. A lookup holds up the requests to all brokers of the cluster."""
+
+MAX_OPEN_FILES = 65_536
+"""Number of files and connections that the process may open, unless its hard limit is lower."""
 
 _SIZE_BYTES = 4
 """Size of the number before a response, in bytes."""
@@ -79,8 +107,8 @@ _REMEDY = "Check --bootstrap-server and the security settings of the properties 
 def _contradiction(metadata: Any) -> str | None:
     """Returns what contradicts itself in a Metadata response, or None."""
     ids = [broker.node_id for broker in metadata.brokers]
-    if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or len(ids) > MAX_BROKERS:
-        return f"lists a broker twice, or a negative ID, or more than {MAX_BROKERS:,} brokers"
+    if len(set(ids)) < len(ids) or min(ids, default=0) < 0:
+        return "lists a broker twice, or a negative ID"
     if is_too_long(metadata.cluster_id):
         return f"has a cluster ID of more than {MAX_NAME_BYTES:,} bytes"
     if any(is_too_long(broker.rack, MAX_RACK_BYTES) for broker in metadata.brokers):
@@ -115,6 +143,94 @@ def null_field(message: Any) -> str | None:
     return None
 
 
+_OF_THREAD = threading.local()
+"""`manager` is the connection manager that uses the thread for its connections."""
+
+
+def _elements(number: int, size: int) -> range:
+    """Returns the positions of the elements that an array of a response claims. Raises KafkaProtocolError if all take
+    too much memory.
+    """
+    if manager := getattr(_OF_THREAD, "manager", None):
+        manager.decoded += max(number, 0) * size
+        if manager.decoded > manager.max_decoded:
+            limit = f"{manager.max_decoded >> 20:,} MiB of memory"
+            raise errors.KafkaProtocolError(f"the responses to these requests have elements for more than {limit}")
+    return range(number)
+
+
+def _with_limit(emit: Callable[..., None], size: int) -> Callable[..., None]:
+    """Returns the library's function that writes the code to read an array, with a limit for its elements."""
+
+    def emit_with_limit(field: Any, code: Any, *arguments: Any, **options: Any) -> None:
+        start = len(code.lines)
+        emit(field, code, *arguments, **options)
+        code.globs["_elements"] = _elements
+        at = next(at for at in range(start, len(code.lines)) if " in range(" in code.lines[at])
+        code.lines[at] = code.lines[at].replace(" in range(", " in _elements(").replace("):", f", {size}):")
+
+    return emit_with_limit
+
+
+ArrayField.emit_decode_from = _with_limit(ArrayField.emit_decode_from, _VALUE_BYTES)
+StructArrayField.emit_decode_from = _with_limit(StructArrayField.emit_decode_from, _STRUCT_BYTES)
+
+
+def _lookup_with_limit(lookup: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Returns the library's function that looks up a host name, with a limit in time. Without it, a name server that
+    doesn't answer would hold up a snapshot for each name that a broker lists.
+    """
+
+    def lookup_with_limit(proxy: Any, host: str, *arguments: Any, **options: Any) -> list[Any]:
+        manager = getattr(_OF_THREAD, "manager", None)
+        if manager is None:
+            return lookup(proxy, host, *arguments, **options)
+        if manager.lookups_s > MAX_LOOKUPS_S or manager.failed_lookups_s[host] > MAX_NAME_LOOKUP_S:
+            slow = f"its lookups took more than {MAX_NAME_LOOKUP_S:g} s, or all more than {MAX_LOOKUPS_S:g} s"
+            raise errors.KafkaConnectionError(f"the host name {host:.260} isn't looked up again: {slow}")
+        start_s, found = time.monotonic(), []
+        try:
+            found = lookup(proxy, host, *arguments, **options)
+        finally:
+            manager.lookups_s += (took_s := time.monotonic() - start_s)
+            manager.failed_lookups_s[host] += 0 if found else took_s
+        return found
+
+    return lookup_with_limit
+
+
+KafkaNetSocket.dns_lookup = _lookup_with_limit(KafkaNetSocket.dns_lookup)
+
+
+def _closed_if_refused(connect: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the library's function that connects a socket. It closes the socket if that fails."""
+
+    async def connect_or_close(proxy: Any, net: Any, sock: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await connect(proxy, net, sock, *arguments, **options)
+        except BaseException:
+            sock.close()
+            raise
+
+    return connect_or_close
+
+
+KafkaNetSocket.sock_connect = _closed_if_refused(KafkaNetSocket.sock_connect)
+
+
+def _open_files() -> int:
+    """Returns how many files and connections the process may open, after it has raised its limit."""
+    if sys.platform == "win32":
+        return MAX_OPEN_FILES
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, most = (MAX_OPEN_FILES if n == resource.RLIM_INFINITY else min(n, MAX_OPEN_FILES) for n in limits)
+    if soft < most:
+        with suppress(ValueError, OSError):  # macOS has another limit below the hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+            return most
+    return soft
+
+
 class _TaggedFields:
     """The bytes of a response from the tagged fields of a struct on, read where they are."""
 
@@ -123,6 +239,7 @@ class _TaggedFields:
 
     def read(self, size: int) -> bytes:
         """Reads as a file does."""
+        _elements(1, _STRUCT_BYTES)
         piece = bytes(self._data[self._at : self._at + size])
         self._at += len(piece)
         return piece
@@ -190,6 +307,8 @@ class ClusterConnection:
     every message.
     """
 
+    at_once = 1
+    """Number of snapshots that are taken at the same time. They share the files that the process may open."""
     _limit_s = MIN_LIMIT_S
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, Any], timeout_s: float = 30) -> None:
@@ -240,7 +359,7 @@ class ClusterConnection:
     def close(self) -> None:
         """Closes every connection."""
         self._manager.close()
-        self._net.stop()
+        self._net.close()  # also ends what waits for a connection, which complains at the end of the process otherwise
         for logger in _client_loggers():
             logger.removeFilter(self._quiet)
 
@@ -286,8 +405,20 @@ class ClusterConnection:
         return shortened(" ".join(hidden(text, self._secrets).split()), limit)
 
     def brokers(self) -> list[int]:
-        """Returns the IDs of the live brokers, ascending."""
-        return sorted(broker.node_id for broker in self._manager.cluster.brokers())
+        """Returns the IDs of the live brokers, ascending. Raises SourceError if they are too many."""
+        brokers = sorted(broker.node_id for broker in self._manager.cluster.brokers())
+        self._check_number(len(brokers))
+        return brokers
+
+    def _check_number(self, brokers: int) -> None:
+        """Raises SourceError if the process can't open a connection to each of so many brokers."""
+        files = _open_files()
+        if brokers > min(MAX_BROKERS, files // 2 // self.at_once):
+            raise SourceError(
+                f"Kafka at {self._bootstrap_servers}: it has {brokers:,} brokers. At most {MAX_BROKERS:,} can be read, "
+                f"and half of the {files:,} files that the process may open, divided by the {self.at_once} snapshots "
+                "at a time. Raise the limit of open files (ulimit -n), or lower --parallel."
+            )
 
     def newest(self, request: type) -> int:
         """Returns the newest version of an API that both sides support; -1 if the brokers don't have the API."""
@@ -308,6 +439,7 @@ class ClusterConnection:
         response = self.send_any(MetadataRequest(topics=topic_list, allow_auto_topic_creation=False))
         if problem := _contradiction(response):
             raise SourceError(f"Kafka at {self._bootstrap_servers}: the metadata {problem}. Try again.")
+        self._check_number(len(response.brokers))
         return response
 
     def send_any(self, request: Any) -> Any:
@@ -364,7 +496,9 @@ class ClusterConnection:
             for done in [self._manager.call_soon(lane, positions) for positions in lanes.values()]:
                 await done
 
-        self._manager.received = 0
+        few = {type(request) for _, request in requests} <= {ListGroupsRequest, ListPartitionReassignmentsRequest}
+        self._manager.max_decoded = MAX_LISTED_BYTES if few else MAX_DECODED_BYTES
+        self._manager.received = self._manager.decoded = 0
         try:
             self._manager.run(all_lanes)
         except errors.KafkaError as error:
@@ -391,8 +525,16 @@ class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  #
 
     received = 0
     """Number of bytes from all brokers since the last requests were sent."""
+    decoded, max_decoded = 0, MAX_DECODED_BYTES
+    """Approximate memory of the elements in these bytes, and its limit."""
+    lookups_s = 0.0
+
+    def __init__(self, net: Any, **settings: Any) -> None:
+        super().__init__(net, **settings)
+        self.failed_lookups_s: dict[str, float] = defaultdict(float)
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        _OF_THREAD.manager = self
         conn.data_received = _refused_at_once(conn.data_received)
         await super()._connect(node, conn, **options)
 
@@ -515,12 +657,14 @@ def missing_permission(connection: ClusterConnection) -> str | None:
 
 def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[str, list[int]]]:
     """Returns the brokers that each partition being reassigned gets and loses, as columns of `replicas`. Empty if that
-    is unknown.
+    is unknown. Raises SourceError for a response that is too large or can't be decoded.
     """
     if connection.newest(ListPartitionReassignmentsRequest) < 0:
         return {}
     request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
     (response,) = connection.send_all([(None, request)])
+    if isinstance(response, errors.KafkaProtocolError):
+        raise connection.failed("the partitions being reassigned can't be read", response)
     if isinstance(response, Exception) or response.error_code:
         return {}
     return {
