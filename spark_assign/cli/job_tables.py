@@ -15,7 +15,7 @@ from spark_assign.cli.owners import select_groups, select_tables
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.spark.engine import cached, is_embedded, location_for, plain_schema, require_spark
 from spark_assign.stores.local_tables import read_parquet_location
-from spark_assign.stores.locations import is_path, join, read_file, split_run_id
+from spark_assign.stores.locations import is_path, join, read_file, split_run_id, text_of
 from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.stores.targets import local_folder, write_empty
@@ -246,7 +246,7 @@ def read_topologies(values: Sequence[str]) -> dict[str, str]:
         if not (group_id and equals and file):
             raise ConfigError(f"--topology {value}: expected GROUP=FILE, for example orders=topology.txt.")
         try:
-            topologies[group_id] = read_file(file, 16 << 20).decode()
+            topologies[group_id] = text_of(read_file(file, 16 << 20), "utf-8")
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             raise ConfigError(f"--topology {value}: the file can't be read: {error}.") from error
     return topologies

@@ -46,6 +46,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except OSError as error:
         raise TomlError(f"{path}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise TomlError(f"{path}: isn't valid TOML: line {line:,} isn't UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise TomlError(f"{path}: isn't valid TOML: {error}") from error
 

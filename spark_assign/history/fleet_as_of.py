@@ -27,7 +27,7 @@ from spark_assign.tables.groups import (
     SUBTOPOLOGIES,
     TASKS,
 )
-from spark_assign.tables.schema_fields import nullable
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, nullable
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import NAMES
 from spark_assign.wire.reader import WireError
@@ -199,6 +199,8 @@ def tables_as_of(
     undescribed = _damaged(history, is_covered, moment).unionByName(
         _incomplete(history.rejected, memberships, subscriptions, owned, streams_members)
     )
+    for table in (memberships, subscriptions):
+        undescribed = undescribed.unionByName(_long_names(table))
     others = history.groups.where(~is_consumer_group | (F.col("start_time") > moment))
     others = others.join(streams_members, GROUP_KEY, "left_anti")  # which were applications at this time
     undescribed = undescribed.join(others, GROUP_KEY, "left_anti")
@@ -305,6 +307,14 @@ def _incomplete(
     ]
     found = rejected.join(members[0].unionByName(members[1]), [*GROUP_KEY, "code"], "left_semi")
     return found.select(*GROUP_KEY, _rejection())
+
+
+def _long_names(rows: DataFrame) -> DataFrame:
+    """Returns UNDESCRIBED: groups with a text that is too long for a snapshot, too."""
+    names = [field.name for field in rows.schema if field.name != "cluster" and field.dataType == StringType()]
+    too_long = ((F.octet_length(name) > MAX_ID_BYTES, f"{name} has more than {MAX_ID_BYTES:,} bytes") for name in names)
+    error = F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in too_long))
+    return rows.select(*GROUP_KEY, error.alias("error")).where(F.col("error").isNotNull())
 
 
 def _rejection() -> Column:

@@ -24,7 +24,7 @@ from spark_assign.replicas.kernel.reassign_table import PLACEMENT
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
 from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.spark.shell_patterns import matches
-from spark_assign.stores.locations import read_file
+from spark_assign.stores.locations import read_file, text_of
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import schema
 
@@ -51,7 +51,7 @@ def read_reassignments(files: Iterable[str]) -> list[Row]:
     rows: dict[tuple[str, int], Row] = {}
     for file in files:
         try:
-            text = read_file(file, _MAX_BYTES).decode("utf-8-sig")
+            text = text_of(read_file(file, _MAX_BYTES))
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or error
             raise ConfigError(f"--reassignment {file} can't be read: {problem}") from error

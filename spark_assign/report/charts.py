@@ -7,6 +7,7 @@ only colors, so a unique placeholder color stands for each name until then.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
@@ -15,6 +16,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+from spark_assign.report.formatting import visible
 from spark_assign.stores.locations import publish
 from spark_assign.tables.errors import ConfigError, needs_extra
 
@@ -106,6 +108,11 @@ def channel(field: str, **settings: Any) -> dict[str, Any]:
 def constant(value: float) -> dict[str, float]:
     """Returns the encoding of a fixed position in pixels."""
     return {"value": value}
+
+
+def labels(names: Sequence[str | list[str]]) -> str:
+    """Returns an expression for the labels of an axis of numbers from 0: names, or the lines of names."""
+    return f"{json.dumps(_visible(names))}[datum.value]"
 
 
 def layer(*charts: Chart) -> Chart:
@@ -231,8 +238,19 @@ def _render_svg(chart: Chart) -> str:
         },
         "legend": {"labelColor": text, "titleColor": text, "labelFontSize": 11, "labelLimit": 260},
     }
-    svg = vl_convert.vegalite_to_svg({**chart.spec, "config": config})
+    svg = vl_convert.vegalite_to_svg(_visible({**chart.spec, "config": config}))
     return _TAG.sub(lambda tag: _LONG_DECIMAL.sub(_shorter, tag[0]), svg)
+
+
+def _visible(value: Any) -> Any:
+    """Returns a part of a specification with `visible` texts. SVG can't have most control characters, and vl-convert
+    ends the process for them.
+    """
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {key: _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _shorter(number: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,7 +204,7 @@ def draw_ownership(
         axis={
             "title": None,
             "values": list(range(0, len(charted), label_step)),
-            "labelExpr": f"{json.dumps(labels)}[datum.value]",
+            "labelExpr": charts.labels(labels),
             "labelFontSize": 10,
             "labelLimit": 200,
         },

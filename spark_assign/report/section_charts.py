@@ -6,7 +6,6 @@ are written beside the marks, and each chart says in its description what it sho
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_assign.report import charts
 from spark_assign.report.charts import color
-from spark_assign.report.formatting import Rows, number
+from spark_assign.report.formatting import Rows, number, visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -244,6 +243,7 @@ def draw_heat_map(
     """Draws a row per group and a column per time bucket. Larger values are darker. Long names have several lines."""
     most = max((cell.value for cell in cells), default=0) or 1
     label_width = min(_LABEL_WIDTH, charts.width() // 3)
+    rows = [visible(row, escaped="\n") for row in rows]
     names = [textwrap.wrap(name, label_width // 7, max_lines=_MAX_NAME_LINES, placeholder="…") for name in rows]
     more = _LINE_HEIGHT * (max(map(len, names), default=1) - 1)  # room below the first line of each name
     step = (charts.width() - label_width) / max(len(columns), 1)
@@ -253,8 +253,7 @@ def draw_heat_map(
 
     def named(field: str, names: Sequence[str | list[str]], **looks: Any) -> Any:
         """Returns an axis of numbers from 0, labeled with names, or with the lines of names."""
-        labels = f"{json.dumps(list(names))}[datum.value]"
-        axis = {"title": None, "ticks": False, "domain": False, "labelExpr": labels, **looks}
+        axis = {"title": None, "ticks": False, "domain": False, "labelExpr": charts.labels(names), **looks}
         return charts.channel(field, scale={"domain": list(range(len(names))), "paddingInner": 0.06}, axis=axis)
 
     shown = list(range(0, len(columns), every))

@@ -185,6 +185,15 @@ def read_file(file: str | Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     return content
 
 
+def text_of(content: bytes, encoding: str = "utf-8-sig") -> str:
+    """Returns the text of a file. Raises ValueError with the line that has other bytes."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line:,} isn't {encoding.removesuffix('-sig').upper()}") from None
+
+
 def for_spark(location: str) -> str:
     """Returns the location in the form that Spark must open: an existing local folder gets the scheme `file:`.
 

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -336,3 +337,12 @@ def test_topologies_are_files_of_groups(value: str) -> None:
 
     with pytest.raises(ConfigError, match="--topology"):
         read_topologies([value])
+
+
+def test_a_topology_in_another_encoding(tmp_path: Path) -> None:
+    """The message names the line."""
+    from spark_assign.cli.job_tables import read_topologies
+
+    (tmp_path / "t").write_bytes(b"Topologies:\n\xff")
+    with pytest.raises(ConfigError, match="can't be read: line 2 isn't UTF-8"):
+        read_topologies([f"app={tmp_path / 't'}"])

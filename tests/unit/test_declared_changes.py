@@ -41,6 +41,7 @@ STATE = (
     '"type": "{1}", "values": {{"name": "t", "topic_name": "t", "partitions": {0}, "partition_count": {0}}}}}]}}}}}}'
 )
 CLIENT = "group.id=g\npassword=hush\npartition.assignment.strategy={0}\nsession.timeout.ms={1}\n"
+STREAMS = "application.id=a\n"
 UNLABELED = DEPLOYMENT.format(3, "a").replace("spark-assign/", "")
 OF_GROUP = "kind: KafkaConnector\nmetadata: {{name: sink}}\nspec: {{config: {{consumer.override.group.id: {0}}}}}\n"
 UNNAMED = [STATE.format(6, "kafka_topic"), STATE.format(6, "kafka_topic").replace('"name": "t"', '"name": null')]
@@ -135,6 +136,19 @@ def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
     ("g.properties", CLIENT.format("", 1), "group.id=h", "`group.id` changes from `g` to `h`"),
     ("x.yaml", OF_GROUP.format("a"), OF_GROUP.format("b"), "`consumer.override.group.id` changes from `a` to `b`"),
     ("x.yaml", DEPLOYMENT.format(3, "a"), UNLABELED, "only one version has `spark-assign/group`. Its group `orders-"),
+    (
+        "g.properties",
+        STREAMS,
+        f"{STREAMS}group.protocol=Streams",
+        "`group.protocol` changes from `classic` to `streams`",
+    ),
+    (
+        "g.properties",
+        f"{STREAMS}group.protocol=streams",
+        STREAMS,
+        "`group.protocol` changes from `streams` to `classic`",
+    ),
+    ("g.properties", STREAMS, f"{STREAMS}group.protocol=consumer", "So members join by another protocol, which isn't"),
     ("s.json", *UNNAMED, "topic `t` (`s.json, x`): its name isn't known in one of the versions"),
     ("s.json", *UNNAMED[::-1], "`kafka_topic without a known name` isn't read: 1 change"),
 )
@@ -158,6 +172,22 @@ def test_a_group_id_is_trimmed(tmp_path: Path) -> None:
     change = ("group", None, "orders-service", "replicas", 3, 2, "d.yaml:6")
     after = UNLABELED.replace("replicas: 3", "replicas: 2")
     assert changed(tmp_path, "d.yaml", DEPLOYMENT.format(3, "a"), after)[0][-1] == change
+
+
+@cases(
+    "settings assignor",
+    ("group.protocol=Consumer", "uniform"),
+    ("group.protocol=consumer\ngroup.remote.assignor=range", "server-range"),
+    ("group.protocol=consumer\ngroup.remote.assignor=mine", "mine"),
+    ("group.protocol=consumer\ngroup.remote.assignor=sticky", "group.remote.assignor=sticky"),
+    ("group.protocol=CLASSIC\npartition.assignment.strategy=roundrobin", "roundrobin"),
+    ("partition.assignment.strategy=com.example.Mine", "com.example.Mine"),
+    ("partition.assignment.strategy=uniform", "partition.assignment.strategy=uniform"),
+)
+def test_an_assignor_is_one_of_its_protocol(tmp_path: Path, settings: str, assignor: str) -> None:
+    """A name of the other protocol's assignors isn't known, with its key before it."""
+    (change,), _ = changed(tmp_path, "g.properties", "group.id=g", f"group.id=g\n{settings}")
+    assert change[3:6] == ("assignor", "range", assignor)
 
 
 def test_properties_of_java(tmp_path: Path) -> None:
@@ -207,6 +237,17 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
         }.items()
     ),
     ("x.yaml", "kind: KafkaTopic\nmetadata: {name: a}\nspec: hush", r"x.yaml:1: spec isn't an object"),
+    *(
+        ("x.properties", f"group.id=g\ngroup.protocol={value}", r"x.properties:2: group.protocol isn't classic or cons")
+        for value in ("range", "share", "", "classic1", "streams")
+    ),
+    ("x.properties", f"{STREAMS}group.protocol=share", r"x.properties:2: group.protocol isn't classic or consumer"),
+    (
+        "x.properties",
+        "a=1\ngroup.remote.assignor=",
+        r"x.properties:2: group.remote.assignor is empty. Name an assignor",
+    ),
+    ("x.properties", "session.timeout.ms=2147483648", r"x.properties:1: session.timeout.ms isn't a number of millisec"),
     ("x.properties", "group.id=g\nsession.timeout.ms=hush", r"x.properties:2: session.timeout.ms isn't a number of"),
     ("x.yaml", TOPIC.format("12:30", 1), r"x.yaml:7: partitions isn't a whole number from 1 to 100,000\.$"),
     ("x.yaml", "".join(f"%TAG !a{n}! x\n" for n in range(100_000)), r"x.yaml: more than 100 lines start with %"),

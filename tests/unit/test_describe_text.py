@@ -133,6 +133,19 @@ def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> N
         describe_text.read([files["topics"]], [files["groups"]], "prod")
 
 
+@cases(
+    "content problem",
+    (b"\n\nTopic: \xff", "line 3 isn't UTF-8"),
+    (b"\xef\xbb\xbf\n\xff", "line 2 isn't UTF-8"),
+    (b"\xff\xfe\n\0a", "line 2 isn't UTF-16"),
+)
+def test_a_text_in_another_encoding(tmp_path: Path, content: bytes, problem: str) -> None:
+    """The error names the line, not the position of a byte."""
+    (tmp_path / "t.txt").write_bytes(content)
+    with pytest.raises(SourceError, match=rf"t\.txt cannot be read: {problem}$"):
+        describe_text.read([tmp_path / "t.txt"], [], "prod")
+
+
 def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
@@ -258,6 +271,8 @@ def test_a_line_is_not_compared_with_all_of_the_first(tmp_path: Path, kind: str,
     ("1,a\n1,a\n1,b", "line 3: expected the rack a of an earlier line about broker 1, found: 1,b"),
     ("h:1 (id: 1 rack: a) -> (\n)\nh:1 (id: 1 rack: null) -> (", "line 3: expected the rack a of an earlier line"),
     ("h:1 (id: 1 rack: null) -> (\n)\n1,a", "line 3: expected the rack null of an earlier line about broker 1"),
+    (f"1,a\n2,{'é' * 128}", "line 2: expected a rack of at most 255 bytes, found: 2,éé"),
+    (f"h:1 (id: 1 rack: {256 * 'a'}) -> (", "line 1: expected a rack of at most 255 bytes"),
     ("1,\0", "line 1: expected a rack without control characters"),
     ("h:1 (id: 1 rack: a\x7f) -> (", "line 1: expected a rack without control characters"),
 )
@@ -314,18 +329,15 @@ def _table(group: str, topic: str, member: str, client: str = "c0") -> str:
     (TOPICS, _table("g" * 40_000, "orders", "m"), "groups.txt, line 3"),
     (TOPICS, _table("g", "orders", "m", "\u00e9" * 16_384), "groups.txt, line 3"),
     (TOPICS, f"Consumer group '{'g' * 40_000}' has no active members.", "groups.txt, line 1"),
-    (TOPICS, GROUPS, "brokers.txt, line 1"),
 )
 def test_names_that_no_table_can_have(tmp_path: Path, topics: str, groups: str, line: str) -> None:
     """With one of them, the whole fleet couldn't be read."""
-    files = _files(tmp_path, topics=topics, groups=groups, brokers=f"1,{'r' * 40_000}\n")
-    brokers = [files["brokers"]] if "brokers" in line else []
+    files = _files(tmp_path, topics=topics, groups=groups)
     with pytest.raises(SourceError, match=f"{line}: expected names of at most 32,767 bytes, found: "):
-        describe_text.read([files["topics"]], [files["groups"]], "prod", brokers=brokers)
-    if not brokers:
-        topics, groups = (text.replace("o" * 7_233, "").replace("g" * 7_233, "") for text in (topics, groups))
-        kept = _files(tmp_path, topics=topics, groups=groups.replace("\u00e9" * 16_384, "\u00e9" * 16_383))
-        assert describe_text.read([kept["topics"]], [kept["groups"]], "prod").tables["groups"].num_rows
+        describe_text.read([files["topics"]], [files["groups"]], "prod")
+    topics, groups = (text.replace("o" * 7_233, "").replace("g" * 7_233, "") for text in (topics, groups))
+    kept = _files(tmp_path, topics=topics, groups=groups.replace("\u00e9" * 16_384, "\u00e9" * 16_383))
+    assert describe_text.read([kept["topics"]], [kept["groups"]], "prod").tables["groups"].num_rows
 
 
 @cases(

@@ -49,10 +49,14 @@ def test_a_terminal_gets_no_control_characters(name: str, capsys: pytest.Capture
 
 
 def test_every_format_character_is_shown_as_a_code() -> None:
-    """All of Unicode's control, format, and surrogate characters, and its separators of lines and paragraphs."""
+    """All of Unicode's control, format, and surrogate characters, its separators of lines and paragraphs, and the two
+    characters beyond these that XML can't have.
+    """
     hidden = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     obeyed = [chr(n) for n in range(sys.maxunicode + 1) if unicodedata.category(chr(n)) in hidden]
-    assert [each for each in obeyed if each not in "\t\n" and not visible(each).startswith("\\")] == []
+    assert [
+        each for each in [*obeyed, "\ufffe", "\uffff"] if each not in "\t\n" and not visible(each).startswith("\\")
+    ] == []
 
 
 def test_a_name_cannot_fake_a_line() -> None:

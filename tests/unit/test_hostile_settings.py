@@ -37,7 +37,7 @@ PLAN: dict[str, tuple[bytes | str, str]] = {
     "deep tables": ("a = " + "{a = " * 5_000, "isn't valid TOML"),
     "more than a megabyte": ("#" * (MAX_BYTES + 1), "has more than 1,048,576 bytes"),
     "a text without end": ("a = '''" + "x" * 1_000_000, "isn't valid TOML"),
-    "no UTF-8": (b"top = '\xff\xfe'", "isn't valid TOML"),
+    "no UTF-8": (b"\n\ntop = '\xff\xfe'", "isn't valid TOML: line 3 isn't UTF-8"),
     "UTF-16": ("top = 3".encode("utf-16"), "isn't valid TOML"),
     "NUL": (b"top = \x00", "isn't valid TOML"),
     "a lone surrogate": ('assignor = "\\ud800"', "isn't valid TOML"),

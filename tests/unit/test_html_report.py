@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import html
+import json
 import math
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 from spark_assign.report import charts
 from spark_assign.report import plan_summary as notebook
 from spark_assign.report import section_charts as drawings
-from spark_assign.report.formatting import number, share, short_names
+from spark_assign.report.formatting import number, share, short_names, visible
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.group_pictures import GroupPictureData, draw_group
 from spark_assign.report.group_view import view
@@ -270,6 +271,32 @@ def test_a_heat_map_has_whole_names() -> None:
         assert names[1] in "".join(lines)
         assert sum(set(line) == {"x"} for line in lines) == 4
         assert {"…", "v1.23456"} <= set(lines)
+
+
+def test_charts_of_hostile_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vl-convert ends the process for a character that XML can't have. Names that differ stay different."""
+    import vl_convert
+
+    render, specs = vl_convert.vegalite_to_svg, list[str]()
+
+    def checked(spec: object) -> str:
+        specs.append(json.dumps(spec, ensure_ascii=False))
+        for found in re.findall(r'"labelExpr": ("\[.*?)\[datum.value\]"', specs[-1]):
+            specs[-1] += json.dumps(json.loads(json.loads(f'{found}"')), ensure_ascii=False)
+        assert not re.search("[^ -\ud7ff\ue000-\ufffd]|\\\\u00", specs[-1].replace("\\\\", ""))
+        return str(render(spec))
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", checked)
+    names = ["\x00", "a\x07", "a\x08", "\x0b", "\x0c", "\x1b[2J", "\x7f", "\ufffe", "\uffff", "\ud800"]
+    drawn = drawings.draw_heat_map(names, ["10:00"], [drawings.Cell(0, 0, 1, "1")], "h", "T", "r")
+    assert all(f">{visible(name)}</t" in drawn for name in names)
+    drawings.draw_line_series([drawings.LineSeries(name, [(0, 10)], name) for name in names], "l", "T", "u")
+    drawings.draw_pauses([drawings.TimePanel(name, [(0, 9, 1)], [], name) for name in names], "t", "T", 9)
+    drawings.draw_histogram([drawings.Bar(name, 1, 1) for name in names], "i", "T", "u")
+    owned = {"partition": 0, "state": "consumed", "start_ms": 0, "end_ms": 9}
+    rows = [{"topic": name, "member_id": name, **owned} for name in names]
+    data = GroupPictureData({"v": []}, {"v": 0}, {"v": []}, {"v": rows})
+    draw_group(data, {"group_id": names[1], "partitions": len(rows)}, tmp_path, "a", "png")
 
 
 def test_charts_follow_the_page() -> None:

@@ -29,6 +29,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.assignors.server import SERVER_ASSIGNORS, SERVER_RANGE, UNIFORM
 from spark_assign.comparison.declared_changes import MAX_NAME, UNSET, DeclaredChange, Kind
 from spark_assign.comparison.what_if import MAX_COUNT
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
@@ -66,7 +68,8 @@ _TERRAFORM = {
 }
 """Attributes of each type of topic: name, partitions, replicas, and the cluster."""
 
-_ASSIGNOR = ("partition.assignment.strategy", "group.protocol", "group.remote.assignor")
+_PROTOCOL = "group.protocol"
+_ASSIGNOR = ("partition.assignment.strategy", _PROTOCOL, "group.remote.assignor")
 _TIMES = ("session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms")
 _IDS = ("group.id", "application.id", "client.id", "group.instance.id")
 """Client properties of which the members of a group get other IDs, or another group."""
@@ -98,7 +101,8 @@ class Mapped(BaseModel):
 @dataclass(frozen=True)
 class _Declared:
     """What a file declares of one thing: its settings, file and line, lines of settings, group and cluster, the IDs
-    that decide about members (`_IDS`), and file and address of a resource of Terraform."""
+    that decide about members (`_IDS`; of Kafka Streams, also the protocol), and file and address of a resource of
+    Terraform."""
 
     values: Mapping[str, Any]
     where: str
@@ -461,24 +465,38 @@ def _client(name: str, text: str, _: _Values) -> _Read:
     lines = {key: next((n for n, row in enumerate(rows, 1) if row.lstrip().startswith(key)), 1) for key in keys}
     given = {key: str.__str__(found[key]).strip() for key in keys}
     for key, value in given.items():
-        if not _PLAIN.fullmatch(value) or (key in _TIMES and not re.fullmatch(r"[0-9]{1,10}", value)):
+        is_time = re.fullmatch(r"[0-9]{1,10}", value) and int(value) < 1 << 31
+        if not _PLAIN.fullmatch(value) or (key in _TIMES and not is_time):
             expected = "a number of milliseconds" if key in _TIMES else "a name"
             raise ConfigError(f"{name}:{lines[key]}: {key} isn't {expected}.")
+    ids = {key: str.__str__(found[key]).strip(_TRIMMED) for key in _IDS if key in found}
+    protocol, is_streams = given.get(_PROTOCOL, "classic").lower(), "application.id" in ids
+    if protocol not in ("classic", "consumer", *(["streams"] if is_streams else [])):
+        text = "isn't classic or consumer, nor streams with an application.id. Correct it, or remove it for classic"
+        raise ConfigError(f"{name}:{lines[_PROTOCOL]}: {_PROTOCOL} {text}.")
+    if given.get("group.remote.assignor") == "":
+        text = "is empty. Name an assignor of the brokers, such as uniform, or remove the key"
+        raise ConfigError(f"{name}:{lines['group.remote.assignor']}: group.remote.assignor {text}.")
+    if is_streams:  # which has its own assignors
+        given, ids = {**given, _PROTOCOL: "classic"}, {**ids, _PROTOCOL: protocol}
     times = {key: int(given[key]) if key in given else None for key in _TIMES}
     lines["assignor"] = next((lines[key] for key in keys if key in _ASSIGNOR), 1)
     values = {"assignor": _assignor(given), **times}
-    ids = {key: str.__str__(found[key]).strip(_TRIMMED) for key in _IDS if key in found}
     yield (Kind.CLIENT, "", name), _Declared(values, f"{name}:1", lines, ids.get("group.id", ""), ids=ids)
 
 
 def _assignor(given: Mapping[str, str]) -> str:
-    """Returns the assignor that these settings choose (Kafka's ConsumerConfig): the first of the list counts."""
-    if given.get("group.protocol", "").lower() == "consumer":
-        remote = given.get("group.remote.assignor") or "uniform"
-        return "server-range" if remote == "range" else remote
+    """Returns the assignor that these settings choose (Kafka's ConsumerConfig): the first of the list counts.
+
+    The name of an assignor of the other protocol is returned with its key, so that it isn't known.
+    """
+    if given.get(_PROTOCOL, "").lower() == "consumer":
+        remote = given.get("group.remote.assignor", UNIFORM)
+        is_other = remote in (*CLIENT_ASSIGNORS, SERVER_RANGE)
+        return SERVER_RANGE if remote == "range" else f"group.remote.assignor={remote}" if is_other else remote
     names = {value: key for key, value in LIBRARIES["Java"].assignors.items()}
     first = given.get("partition.assignment.strategy", "range").split(",")[0].strip()
-    return names.get(first, first)
+    return f"partition.assignment.strategy={first}" if first in SERVER_ASSIGNORS else names.get(first, first)
 
 
 _READERS: Mapping[str, tuple[Callable[[str, str, _Values], _Read], int]]
@@ -520,6 +538,7 @@ def _changes(
         values = [code(each[setting]) if setting in each else "nothing" for each in (ids[0], ids[-1])]
         if ids[0].get(setting) != ids[-1].get(setting):
             text = "So members leave their group, or get other IDs, which isn't planned"
+            text = "So members join by another protocol, which isn't planned" if setting == _PROTOCOL else text
             notes.append(f"{code(name)}: {code(setting)} changes from {' to '.join(values)}. {text}.")
             if setting in ("group.id", "application.id") and not consumer:
                 return

@@ -27,9 +27,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
+from spark_assign.stores.locations import text_of
 from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import EMPTY_STATES
-from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_too_long
+from spark_assign.tables.schema_fields import MAX_NAME_BYTES, MAX_RACK_BYTES, is_too_long
 
 Line = tuple[str, int, str]
 """File, line number from 1, text."""
@@ -136,7 +137,7 @@ def _lines(file: str) -> Iterator[Line]:
         data = Path(file).read_bytes()
         wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
         widest = data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE))
-        text = data.decode("utf-32" if widest else "utf-16" if wide else "utf-8-sig")
+        text = text_of(data, "utf-32" if widest else "utf-16" if wide else "utf-8-sig")
     except (OSError, ValueError) as error:
         raise SourceError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
@@ -472,7 +473,8 @@ class _Found:
 
     def _add_rack(self, line: Line, broker: int, rack: str | None) -> None:
         """Adds a rack. Raises SourceError if the broker has another one, or if it isn't the text of a rack."""
-        _check_sizes(line, rack)
+        if is_too_long(rack, MAX_RACK_BYTES):
+            raise _wrong(line, f"a rack of at most {MAX_RACK_BYTES} bytes")
         if _CONTROL.search(rack or ""):
             raise _wrong(line, "a rack without control characters")
         if (earlier := self.racks.setdefault(broker, rack)) != rack:
