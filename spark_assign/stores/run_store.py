@@ -47,7 +47,15 @@ from spark_assign.spark.engine import check_scheme, is_embedded, refused_option,
 from spark_assign.spark.progress import progress
 from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path, local_path
-from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, count_rows, has_no_null, local_folder
+from spark_assign.stores.targets import (
+    Attempt,
+    CatalogTarget,
+    FolderTarget,
+    count_rows,
+    has_no_null,
+    local_folder,
+    unreadable_manifest,
+)
 from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
@@ -440,7 +448,7 @@ def _readable(output: str) -> Iterator[None]:
         if is_engine_failure(error):
             raise
         # Of the embedded engine; Spark reads such a line as nulls. HDFS has an IO error if it can't be reached.
-        if re.search("(Json|IO) error(?! occurred)", str(error)):
+        if re.search("(Json|IO) error(?! occurred)|found mixed compression types", str(error)):
             raise unreadable_manifest(output) from error
         raise SourceError(f"{output} cannot be read: {reason(error)}") from error
 
@@ -477,14 +485,6 @@ def replaced_error(output: Any, run_id: str) -> SourceError:
     return SourceError(
         f"{output}: another job that started later has written the run {run_id}, so this job's tables were removed. "
         "Give each job its own --run-id"
-    )
-
-
-def unreadable_manifest(output: str) -> SourceError:
-    """Returns the error for a manifest that has a row that `write_run` hasn't written."""
-    return SourceError(
-        f"{output}: the manifest has a row that can't be read. Remove its file from the folder manifest, and store the "
-        "run again"
     )
 
 

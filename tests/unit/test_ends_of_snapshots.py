@@ -265,7 +265,7 @@ def test_partitions_that_nobody_has() -> None:
     assert found == {"g": {("t", 0), ("t", 1), ("gone", 2)}}
 
 
-@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x", f"a.{'b' * 64}.c:1"])
+@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x", "", " ", "h:0", "h:65536", "[::1]:99999", "a:1,b:" + "9" * 900, f"a.{'b' * 64}.c:1"])
 def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Wrong input."""
     assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
@@ -282,7 +282,7 @@ def test_servers_with_a_password(servers: str, tmp_path: Path, caplog: pytest.Lo
         offsets_topic.options(servers, {})
 
 
-@pytest.mark.parametrize("servers", ["a:1,b:2", "a", "a:1, [::1]:2,", "SASL_SSL://a-1.b_c:1", "::1", "\u00fc.de:1"])
+@pytest.mark.parametrize("servers", ["a:1,b:65535", "a:009092", "a", "a:1, [::1]:2,", "SASL_SSL://a-1.b_c:1", "::1", "\u00fc.de:1"])
 def test_servers_of_any_form(servers: str) -> None:
     """As kafka-python takes them."""
     check_servers(servers)
