@@ -142,9 +142,8 @@ def write_to_disk(file: Path, content: bytes) -> None:
     """Writes a file that is renamed next. Without this, the new name can be on the disk before the content is, and a
     machine that stops leaves an empty file.
     """
-    with file.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
+    file.write_bytes(content)
+    with file.open("ab") as opened:
         os.fsync(opened.fileno())
 
 

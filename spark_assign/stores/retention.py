@@ -28,7 +28,7 @@ _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)
 _STARTED = "%Y%m%dT%H%M%S%fZ"
 _NAMES = r"[A-Za-z0-9._-]{1,200}/\d{8}T\d{12}Z-[0-9a-f]{6}"
 """Run ID and attempt as `write_run` names them. Others aren't runs: they could name a folder elsewhere, or be SQL."""
-_IS_ROWS = re.compile(r"[^._].*\.json(\.\w+)?$")
+_IS_ROWS = re.compile(r"[^._/][^/]*\.json(\.\w+)?$")
 """A file of the manifest. Spark compresses it if Hadoop's settings say so."""
 _MAX_ATTEMPTS = 100_000
 """Maximum number of attempts of a catalog that are listed at once; the next call lists the next ones."""

@@ -404,12 +404,11 @@ def rows_of_file(output: str, file: str, content: bytes) -> list[dict[str, Any]]
     try:
         # Only of bytes, lines end as in Spark's files: not at U+2028.
         rows = [json.loads(line.decode()) for line in content.splitlines() if line.strip()]
-        found = [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+        if rows:
+            return [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise unreadable_manifest(output, file) from error
-    if not found:
-        raise unreadable_manifest(output, file)
-    return found
+    raise unreadable_manifest(output, file)
 
 
 def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:

@@ -142,10 +142,9 @@ def check_servers(bootstrap_servers: str) -> None:
 def _can_be_server(text: str) -> bool:
     """Checks whether a text has the form of a server, with a port from 1 to 65,535 if any."""
     found = _SERVER.fullmatch(text)
-    if found is None or len(max(text.split("."), key=len)) >= _MAX_LABEL:
-        return False
-    port = found["port"]
-    return port is None or (len(port) <= _PORT_DIGITS and 0 < int(port) < 1 << 16)
+    port = found and found["port"]
+    is_port = port is None or (len(port) <= _PORT_DIGITS and 0 < int(port) < 1 << 16)
+    return found is not None and is_port and len(max(text.split("."), key=len)) < _MAX_LABEL
 
 
 def as_java_encodes(text: str) -> str:
