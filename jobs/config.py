@@ -28,7 +28,7 @@ from spark_assign.cli.settings_file import defaults, from_file, has_sections
 from spark_assign.report.formatting import DASH, aligned, count, listed
 from spark_assign.report.views import View
 from spark_assign.stores.locations import is_path, without_credentials
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.parameters import Param
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def main(options: Options) -> int:
     if [options.schema, options.show, file is not None, options.prune is not None].count(True) != 1:
         raise ConfigError("Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION.")
     if options.prune:
-        print(prune(options))
+        prune(options)
         return 0
     if options.schema:
         print(json.dumps(schema(of or "plan"), indent=2, ensure_ascii=False))
@@ -103,19 +103,20 @@ def main(options: Options) -> int:
     return 0
 
 
-def prune(options: Options) -> str:
-    """Removes the runs of a location that are older than `--keep`, or lists them only, and returns what to print.
+def prune(options: Options) -> None:
+    """Removes the runs of a location that are older than `--keep`, or lists them only, and prints them.
 
     Raises:
-        SourceError: the location has no runs, or can't be read or changed.
+        SourceError: the location has no runs, or can't be read or changed. Folders in it with a damaged manifest are
+            errors after the others are done.
     """
     from spark_assign.stores import retention
 
     spark = None if is_path(options.prune) else spark_session("config", options)
-    attempts = retention.stored_attempts(spark, options.prune)
+    problems: list[str] = []
+    attempts = retention.stored_attempts(spark, options.prune, problems)
     old = retention.expired(attempts, timedelta(milliseconds=options.keep), datetime.now(UTC))
-    if not options.dry_run:
-        retention.remove(spark, old)
+    retention.remove(spark, [] if options.dry_run else old)
     action = "to remove" if options.dry_run else "removed"
     rows = [
         {
@@ -127,11 +128,11 @@ def prune(options: Options) -> str:
         }
         for each in attempts
     ]
-    size, kept = (
-        sum(each.size or 0 for each in some) for some in (old, [each for each in attempts if each not in old])
-    )
+    size, kept = (sum(each.size or 0 for each in attempts if (each in old) is is_old) for is_old in (True, False))
     total = f"{len(old):,} of {count(len(attempts), 'run')} {action}: {count(size, 'byte')}; {count(kept, 'byte')} kept"
-    return "\n".join([*View("", "runs").lines(listed("runs", rows), len(rows))[2:], total])
+    print(*View("", "runs").lines(listed("runs", rows), len(rows))[2:], total, sep="\n")
+    if problems:
+        raise SourceError("\n".join(problems))
 
 
 def shown(of: Job, file: Path | None) -> list[list[str]]:

@@ -35,7 +35,15 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
+from spark_assign.stores.locations import (
+    file_system,
+    is_path,
+    is_special,
+    join,
+    problem_of,
+    without_credentials,
+    write_in_place,
+)
 from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
@@ -128,7 +136,7 @@ def run_job(
                 log.error("%s: %s", job, word)
             outcome.failed(stopped_by.__name__, word)
         else:
-            error = find_fault(raised) or raised
+            error = outcome.replaced(raised) or find_fault(raised) or raised
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
             if isinstance(error, OSError) and error.errno in DISK_FAILURES and error.filename:
@@ -227,6 +235,22 @@ class Outcome:
         """Records a stored run (`stores.run_store.Manifest`)."""
         self.run_id, self.attempt, self.rows = manifest.run_id, manifest.attempt, dict(manifest.rows)
         self.locations["output"] = output
+
+    def replaced(self, error: BaseException) -> SparkAssignError | None:
+        """Returns the error of a run that was stored, and that another job replaced before this one read it to its end;
+        None if the error has another reason, or if the manifest isn't a local one."""
+        is_of_reading = isinstance(error, FileNotFoundError) or type(error).__module__.startswith("pyspark")
+        if self.attempt is None or not is_of_reading:
+            return None
+        from spark_assign.stores.run_store import newest_row, replaced_error
+        from spark_assign.stores.targets import local_folder, manifest_rows
+
+        output, rows = self.locations["output"], None
+        folder = local_folder(output) if is_path(output) else None
+        with contextlib.suppress(SparkAssignError):
+            rows = folder and manifest_rows(folder)
+        newest = newest_row(rows or [], self.run_id)
+        return replaced_error(output, str(self.run_id)) if newest and newest["attempt"] > self.attempt else None
 
     def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
         """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.

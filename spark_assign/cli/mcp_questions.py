@@ -427,10 +427,17 @@ def serve(questions: Questions, port: int | None) -> None:
     print(f"mcp: serving http://{hosts[0]}/mcp", file=sys.stderr)
     # PySpark disables this logger, and uvicorn enables it: it logs tracebacks of calls that fail as the process ends.
     logging.getLogger("pyspark.sql.connect.logging").setLevel(logging.CRITICAL)
+    # The SDK logs a traceback if a client goes away within the body of a request.
+    logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_disconnect)
     try:
         server.run("streamable-http", port=port, transport_security=TransportSecuritySettings(allowed_hosts=hosts))
     except SystemExit as error:
         raise ConfigError(f"--http {port}: the port can't be used. Choose another one.") from error
+
+
+def _is_no_disconnect(record: logging.LogRecord) -> bool:
+    """Checks whether a log message is about something else than a client that has gone away."""
+    return not (record.exc_info and type(record.exc_info[1]).__name__ == "ClientDisconnect")  # of Starlette
 
 
 def _tool(question: Callable[..., Any], lock: threading.Lock) -> Callable[..., Any]:

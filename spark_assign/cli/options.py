@@ -217,6 +217,16 @@ INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_outp
 INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))
 """A file or folder that is read, and one that is written."""
 LOCAL_FOLDER = LocalFolderType()
+SERVERS_METAVAR = "HOST:PORT,…"
+
+
+def _require_servers(text: str) -> None:
+    """Refuses an empty text, which would look like no option. The client checks the servers (`check_servers`)."""
+    if not text.strip():
+        raise ConfigError(f"expected {SERVERS_METAVAR}")
+
+
+SERVERS = CheckedType(_require_servers)
 """A folder of this machine that is written without the engine."""
 
 
@@ -331,6 +341,7 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
     elif field.type in _RANGES and not field.unit and field.param.bounds:
         kind = _RANGES[field.type](**field.param.bounds)
     kind, metavar = field.param.kind or kind, field.param.metavar or metavar
+    kind = SERVERS if metavar == SERVERS_METAVAR else kind
     return click.option(flag, type=kind, metavar=metavar, callback=check, multiple=field.is_repeatable, **given)
 
 

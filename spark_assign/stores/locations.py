@@ -138,6 +138,15 @@ def write_in_place(content: bytes, path: str) -> None:
         file.write(content)
 
 
+def write_to_disk(file: Path, content: bytes) -> None:
+    """Writes a file that is renamed next. Without this, the new name can be on the disk before the content is, and a
+    machine that stops leaves an empty file.
+    """
+    file.write_bytes(content)
+    with file.open("ab") as opened:
+        os.fsync(opened.fileno())
+
+
 def publish(text: bytes, file: Path) -> None:
     """Replaces a file atomically: readers see the old or the new content. A device or a pipe is written in place.
 
@@ -150,7 +159,7 @@ def publish(text: bytes, file: Path) -> None:
         if is_special(str(file)):
             write_in_place(text, str(file))
             return
-        partial.write_bytes(text)
+        write_to_disk(partial, text)
         partial.replace(file)
     except OSError as error:
         with suppress(OSError):

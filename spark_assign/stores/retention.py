@@ -6,7 +6,6 @@ a killed removal leaves belongs to no run, and the next removal takes it. The ru
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -22,14 +21,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.stores.locations import file_system, files_below, join
-from spark_assign.stores.run_store import unreadable_manifest
-from spark_assign.stores.targets import MAX_MANIFEST_BYTES, CatalogTarget, too_large
+from spark_assign.stores.targets import MAX_MANIFEST_BYTES, CatalogTarget, rows_of_file, too_large, unreadable_manifest
 from spark_assign.tables.errors import SourceError, reason
 
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")
 _STARTED = "%Y%m%dT%H%M%S%fZ"
 _NAMES = r"[A-Za-z0-9._-]{1,200}/\d{8}T\d{12}Z-[0-9a-f]{6}"
 """Run ID and attempt as `write_run` names them. Others aren't runs: they could name a folder elsewhere, or be SQL."""
+_IS_ROWS = re.compile(r"[^._/][^/]*\.json(\.\w+)?$")
+"""A file of the manifest. Spark compresses it if Hadoop's settings say so."""
 _MAX_ATTEMPTS = 100_000
 """Maximum number of attempts of a catalog that are listed at once; the next call lists the next ones."""
 
@@ -58,22 +58,30 @@ class StoredAttempt:
         return self.finished_at or datetime.strptime(started, _STARTED).replace(tzinfo=UTC)
 
 
-def stored_attempts(spark: SparkSession | None, location: str) -> list[StoredAttempt]:
+def stored_attempts(
+    spark: SparkSession | None, location: str, problems: list[str] | None = None
+) -> list[StoredAttempt]:
     """Returns all attempts of a location, ordered by location and time.
 
     Args:
         spark: the session, for a catalog; None: `location` is a folder.
         location: what `write_run` wrote to, or a folder of such folders, such as that of `daily`.
+        problems: gets a message for each of these folders whose manifest is damaged; None: the first is an error.
 
     Raises:
         SourceError: there are no runs, or the location can't be read.
     """
+    faults: list[str] = []
     try:
-        found = list(_in_folder(location) if spark is None else _in_catalog(spark, location))
+        found = list(_in_folder(location, faults) if spark is None else _in_catalog(spark, location))
         found = [each for each in found if re.fullmatch(_NAMES, f"{each.run_id}/{each.attempt}")]
         found.sort(key=lambda each: (each.location, each.last_used_at, each.attempt))
     except (OSError, pa.ArrowException, PySparkException, RecursionError, ValueError) as error:
         raise SourceError(f"{location} can't be read: {reason(error)}") from error
+    if faults and (problems is None or not found):
+        raise SourceError("\n".join(faults))
+    if problems is not None:
+        problems += faults
     if not found:
         raise SourceError(f"{location} has no runs. Name a folder or a catalog prefix that a job wrote to")
     return found
@@ -122,38 +130,58 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
             raise SourceError(f"runs of {location} can't be removed: {reason(error)}{hint}") from error
 
 
-def _in_folder(location: str) -> Iterator[StoredAttempt]:
-    """Returns the attempts of a folder and the folders in it, by their files and the manifest."""
+def _in_folder(location: str, problems: list[str]) -> Iterator[StoredAttempt]:
+    """Returns the attempts of a folder and the folders in it, by their files and the manifest.
+
+    Folders with a damaged manifest are left out, and appended to the problems.
+    """
     files, base = file_system(location)
     base = base.rstrip("/")
     finished: dict[tuple[str, str, str], datetime] = {}
     sizes: dict[tuple[str, str, str], int] = defaultdict(int)
+    faults: dict[str, str] = {}
     for info in files_below(files, base, follow_links=True):
         path = info.path.removeprefix(f"{base}/")
         folder, is_manifest, name = f"/{path}".rpartition("/manifest/")
-        if is_manifest and name.endswith(".json") and name[0] not in "._":
-            for row in _rows(files, info.path):
-                try:
-                    at = datetime.fromisoformat(row["finished_at"]).astimezone(UTC)
-                    finished[folder.strip("/"), f"{row['run_id']}", f"{row['attempt']}"] = at
-                except (KeyError, OverflowError, TypeError, ValueError) as error:
-                    raise unreadable_manifest(join(location, folder.strip("/")).rstrip("/")) from error
+        folder = folder.strip("/")
+        if is_manifest and _IS_ROWS.match(name):
+            home = join(location, folder).rstrip("/")
+            try:
+                for row in _rows(files, home, info.path):
+                    key = folder, f"{row['run_id']}", f"{row['attempt']}"
+                    finished[key] = row["finished_at"].astimezone(UTC)
+            except SourceError as error:
+                faults[folder] = str(error)
+            except (KeyError, OverflowError):
+                faults[folder] = str(unreadable_manifest(home, name))
         elif match := _ATTEMPT.search(path):
             folder = path[: match.start()].rstrip("/").rpartition("/")[0]
             sizes[folder, match["run_id"], match["attempt"]] += info.size
+    for folder in {folder for folder, *_ in sizes}:
+        manifest = join(base, *filter(None, [folder]), "manifest")
+        if files.get_file_info(manifest).is_file:
+            faults[folder] = f"{manifest} isn't a folder. Remove it, and store the runs again"
+    problems += [faults[folder] for folder in sorted(faults)]
     for key in {*finished, *sizes}:
         folder, run_id, attempt = key
-        home = join(location, folder) if folder else location
-        yield StoredAttempt(home, run_id, attempt, finished.get(key), sizes.get(key, 0))
+        if folder not in faults:
+            home = join(location, folder) if folder else location
+            yield StoredAttempt(home, run_id, attempt, finished.get(key), sizes.get(key, 0))
 
 
-def _rows(files: Any, path: str) -> list[dict[str, Any]]:
-    """Returns the rows of a file of the manifest."""
-    with files.open_input_stream(path) as stream:
-        content = stream.read(MAX_MANIFEST_BYTES + 1)
+def _rows(files: Any, location: str, path: str) -> list[dict[str, Any]]:
+    """Returns the rows of a file of the manifest. Raises SourceError."""
+    name = path.rpartition("/")[2]
+    try:
+        with files.open_input_stream(path) as stream:
+            content = stream.read(MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        if name.endswith(".json"):
+            raise
+        raise unreadable_manifest(location, name) from error  # the compression isn't that of its name
     if len(content) > MAX_MANIFEST_BYTES:
         raise too_large(path)
-    return [json.loads(line) for line in content.decode().splitlines()]
+    return rows_of_file(location, name, content)
 
 
 def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
@@ -164,9 +192,10 @@ def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
     base = base.rstrip("/")
     keys = {(each.run_id, each.attempt) for each in attempts}
     for info in files.get_file_info(fs.FileSelector(f"{base}/manifest", allow_not_found=True)):
-        is_rows = info.is_file and info.base_name.endswith(".json") and info.base_name[0] not in "._"
-        if is_rows and {(f"{row['run_id']}", f"{row['attempt']}") for row in _rows(files, info.path)} <= keys:
-            files.delete_file(info.path)
+        if info.is_file and _IS_ROWS.match(info.base_name):
+            rows = _rows(files, location, info.path)
+            if {(f"{row['run_id']}", f"{row['attempt']}") for row in rows} <= keys:
+                files.delete_file(info.path)
     for table in files.get_file_info(fs.FileSelector(base)):
         for run_id, attempt in keys if table.type == fs.FileType.Directory else ():
             run = f"{table.path}/run_id={run_id}"

@@ -47,7 +47,15 @@ from spark_assign.spark.engine import check_scheme, is_embedded, refused_option,
 from spark_assign.spark.progress import progress
 from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path, local_path
-from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget, count_rows, has_no_null, local_folder
+from spark_assign.stores.targets import (
+    Attempt,
+    CatalogTarget,
+    FolderTarget,
+    count_rows,
+    has_no_null,
+    local_folder,
+    unreadable_manifest,
+)
 from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version, with_keys
@@ -205,6 +213,7 @@ def write_run(
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
     previous = _newest(target, attempt.run_id)
+    folders: list[Path | None] = []
     try:
         attempt = replace(attempt, id=new_attempt(None if previous is None else previous.attempt))
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
@@ -224,6 +233,7 @@ def write_run(
                 target.write(name, frame.select(*schemas[name].fieldNames()), attempt)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
+        folders = [target.here(name, attempt.run_id, attempt.id) for name in names]
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
         rows = _count(target, names, attempt)
         _check_whole_groups(target, required, attempt)
@@ -236,8 +246,11 @@ def write_run(
         finished_at = finish_time(EPOCH if previous is None else previous.finished_at)
         duration_s = round(time.monotonic() - started, 3)
         manifest = Manifest(attempt.run_id, attempt.id, finished_at, duration_s, content)
+        if _is_removed(folders):
+            raise FileNotFoundError(f"{output} lacks a table of the run {run_id}")
         target.append_manifest(manifest.row, names[0])
     except Exception as error:
+        is_removed = _is_removed(folders)
         target.remove(attempt.run_id, attempt.id, older=False)
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
@@ -247,6 +260,9 @@ def write_run(
         if not isinstance(error, SparkAssignError):
             if _is_replaced(target, attempt):
                 raise replaced_error(output, run_id) from error
+            if is_removed:
+                why = "another process, such as config --prune with a short --keep, removed its tables"
+                raise SourceError(f"{output}: the run {run_id} isn't complete: {why}. Store it again") from error
             if refused := refused_option(options or {}, error) or find_disk_failure(output, error):
                 raise refused from error
             local = Path(local_path(output) or "/")
@@ -440,7 +456,7 @@ def _readable(output: str) -> Iterator[None]:
         if is_engine_failure(error):
             raise
         # Of the embedded engine; Spark reads such a line as nulls. HDFS has an IO error if it can't be reached.
-        if re.search("(Json|IO) error(?! occurred)", str(error)):
+        if re.search("(Json|IO) error(?! occurred)|found mixed compression types", str(error)):
             raise unreadable_manifest(output) from error
         raise SourceError(f"{output} cannot be read: {reason(error)}") from error
 
@@ -463,6 +479,11 @@ def newest_row(rows: Sequence[Mapping[str, Any]], run_id: str | None) -> Mapping
     return max((row for row in rows if row["run_id"] == run_id), key=lambda row: row["attempt"], default=None)
 
 
+def _is_removed(folders: Iterable[Path | None]) -> bool:
+    """Checks whether a local folder of a table that was written is gone."""
+    return any(folder is not None and not folder.is_dir() for folder in folders)
+
+
 def _is_replaced(target: FolderTarget | CatalogTarget, attempt: Attempt) -> bool:
     """Checks whether an attempt that started later is the run, so that it has removed the files of this one."""
     try:
@@ -477,14 +498,6 @@ def replaced_error(output: Any, run_id: str) -> SourceError:
     return SourceError(
         f"{output}: another job that started later has written the run {run_id}, so this job's tables were removed. "
         "Give each job its own --run-id"
-    )
-
-
-def unreadable_manifest(output: str) -> SourceError:
-    """Returns the error for a manifest that has a row that `write_run` hasn't written."""
-    return SourceError(
-        f"{output}: the manifest has a row that can't be read. Remove its file from the folder manifest, and store the "
-        "run again"
     )
 
 

@@ -28,7 +28,7 @@ from pyspark.sql.types import ArrayType, DoubleType, StringType, StructField, St
 from spark_assign.spark.dataframes import dataframe_of_rows, to_arrow_type
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark, shares_files
 from spark_assign.stores.local_tables import LocalFile, parquet_pieces, read_stored, read_text
-from spark_assign.stores.locations import FileFaults, file_system, join, local_path
+from spark_assign.stores.locations import FileFaults, file_system, join, local_path, write_to_disk
 from spark_assign.stores.parquet_footer import row_groups
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.errors import SourceError
@@ -377,13 +377,38 @@ def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
     line = json.dumps({**row, "finished_at": finished}, separators=(",", ":"))
     # Spark ignores files whose names start with a dot. The rename makes the attempt the current run.
     temporary = manifest / f".{row['attempt']}.json"
-    temporary.write_text(f"{line}\n", encoding="utf-8")
+    write_to_disk(temporary, f"{line}\n".encode())
     temporary.replace(manifest / f"{row['attempt']}.json")
 
 
 def too_large(file: Any) -> SourceError:
     """Returns the error for a file of the manifest that no job has written."""
     return SourceError(f"{file} has more than {MAX_MANIFEST_BYTES:,} bytes. Remove it, and store the run again")
+
+
+def unreadable_manifest(output: str, file: str = "its file") -> SourceError:
+    """Returns the error for a manifest that has a row that `write_run` hasn't written."""
+    return SourceError(
+        f"{output}: the manifest has a row that can't be read. Remove {file} from the folder manifest, and store the "
+        "run again"
+    )
+
+
+def rows_of_file(output: str, file: str, content: bytes) -> list[dict[str, Any]]:
+    """Returns the rows of a file of the manifest.
+
+    Raises:
+        SourceError: it has no row, or one that isn't JSON or has no time. Each file has a row when it appears, also one
+            of Spark: without it, an earlier run would take the place of this one.
+    """
+    try:
+        # Only of bytes, lines end as in Spark's files: not at U+2028.
+        rows = [json.loads(line.decode()) for line in content.splitlines() if line.strip()]
+        if rows:
+            return [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise unreadable_manifest(output, file) from error
+    raise unreadable_manifest(output, file)
 
 
 def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
@@ -394,12 +419,11 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
     try:
         if large := next((file for file in files if file.stat().st_size > MAX_MANIFEST_BYTES), None):
             raise too_large(large)
-        rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-        found = [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+        found = [row for file in files for row in rows_of_file(str(folder), file.name, file.read_bytes())]
         names = [row[name] for row in found for name in ("run_id", "attempt", "content")]
         is_valid = all(isinstance(name, str) for name in names) and all(row["finished_at"].tzinfo for row in found)
         return found if is_valid else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, KeyError):
         return None
 
 

@@ -176,6 +176,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     text = printed.read_text()
     assert text.endswith(" mcp: terminated\n")
     assert "GRPC" not in text
+    assert "Traceback" not in text
 
 
 def test_ctrl_c() -> None:
@@ -215,6 +216,15 @@ def test_http_answers_no_web_page(port: int, header: str, value: str, status: in
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=30)
     assert refused.value.code == status
+
+
+def test_a_client_that_goes_away(port: int) -> None:
+    """Within the body of a request: the fixture finds no traceback on standard error."""
+    headers = f"Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream"
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(f"POST /mcp HTTP/1.1\r\n{headers}\r\nContent-Length: 100\r\n\r\n{{}}".encode())
+        time.sleep(0.5)
+    time.sleep(0.5)
 
 
 def test_half_a_surrogate_pair() -> None:

@@ -21,7 +21,7 @@ from spark_assign.cli.job import Outcome
 from spark_assign.report.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded
-from spark_assign.stores import targets
+from spark_assign.stores import run_store, targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
 from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
@@ -370,6 +370,21 @@ def test_a_failed_job_removes_what_it_wrote(
 
 
 @pytest.mark.once
+def test_tables_that_are_removed_before_the_run_is_complete(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By config --prune: the manifest gets no row."""
+
+    def finish_time(previous: datetime) -> datetime:
+        shutil.rmtree(tmp_path / "metrics")
+        return datetime.now(UTC)
+
+    monkeypatch.setattr(run_store, "finish_time", finish_time)
+    with pytest.raises(SourceError, match=r"the run r isn't complete: another process, such as config --prune"):
+        write_run(small_plan(spark), str(tmp_path), run_id="r")
+    assert not list(tmp_path.glob("manifest/*"))
+
+
 def test_an_output_that_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
     """Or is below one: wrong input that names the file, not an error of the engine."""
     (tmp_path / "file").touch()

@@ -239,6 +239,7 @@ def test_a_file_system_that_does_not_answer(hangs: bool, monkeypatch: pytest.Mon
     (UnsupportedOperationException("URL without authority: a:b"), "s3://box/x cannot be read: URL without authority"),
     (RuntimeError("Generic HdfsObjectStore error: IO error occurred"), "s3://box/x cannot be read: Generic"),
     (UnsupportedOperationException("Json error: no number"), "the manifest has a row that can't be read"),
+    (UnsupportedOperationException("found mixed compression types"), "the manifest has a row that can't be read"),
 )
 def test_stored_runs_that_the_engine_cannot_read(error: Exception, problem: str) -> None:
     """Wrong input, in one sentence with the location, for readers and writers alike."""

@@ -33,7 +33,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codegen import CodegenContext
 
-from jobs import snapshot
+from jobs import history, snapshot
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.files.snapshot import SnapshotRows
@@ -275,11 +275,26 @@ def test_partitions_that_nobody_has() -> None:
     assert found == {"g": {("t", 0), ("t", 1), ("gone", 2)}}
 
 
-@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x", f"a.{'b' * 64}.c:1"])
+@pytest.mark.parametrize(
+    "servers",
+    [":::,,,", "[::1", "b:", "b:x", ",", "h:0", "h:65536", "[::1]:99999", "a:1,b:" + "9" * 900, f"a.{'b' * 64}.c:1"],
+)
 def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Wrong input."""
     assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
     assert f"Kafka at {servers}: expected HOST:PORT,…" in caplog.text
+
+
+@pytest.mark.parametrize("job", [snapshot, history])
+def test_no_servers(job: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty text isn't the same as no option, also in a file of clusters."""
+    place = ["--fleet-dir", str(tmp_path)] if job is snapshot else ["--output", str(tmp_path)]
+    assert job.main(["--bootstrap-server", "", *place]) == 2
+    assert "'--bootstrap-server': expected HOST:PORT,…" in capsys.readouterr().err
+    file = tmp_path / "clusters.toml"
+    file.write_text('[clusters.a]\nbootstrap_server = ""\nconnect_url = ["http://127.0.0.1:1"]\n')
+    with pytest.raises(ConfigError, match=r"\[clusters.a\]: .*expected HOST:PORT,…"):
+        snapshot.clusters_of(file)
 
 
 @pytest.mark.parametrize("servers", ["u:hunter2@h:9092", "a:1,hunter2@h:1", "hunter2,x@h:1", "u:hunter2@", "a@"])
@@ -292,7 +307,9 @@ def test_servers_with_a_password(servers: str, tmp_path: Path, caplog: pytest.Lo
         offsets_topic.options(servers, {})
 
 
-@pytest.mark.parametrize("servers", ["a:1,b:2", "a", "a:1, [::1]:2,", "SASL_SSL://a-1.b_c:1", "::1", "\u00fc.de:1"])
+@pytest.mark.parametrize(
+    "servers", ["a:1,b:65535", "a:009092", "a", "a:1, [::1]:2,", "SASL_SSL://a-1.b_c:1", "::1", "\u00fc.de:1"]
+)
 def test_servers_of_any_form(servers: str) -> None:
     """As kafka-python takes them."""
     check_servers(servers)

@@ -16,6 +16,7 @@ from spark_assign.cli.job import VERSION, Job, Options, Outcome, Terminated, fin
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.locations import is_special, publish
 from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.schema_fields import schema
 from tests.cases import cases
 
 
@@ -187,3 +188,23 @@ def test_what_the_manifest_of_a_run_has(tmp_path: Path) -> None:
     stored = json.loads(json.loads(line)["content"])["outcome"]
     assert (stored["job"], stored["exit_code"], stored["rows"]) == ("plan", 0, {})
     assert (ended.run_id, ended.locations) == ("r", {"output": str(tmp_path)})
+
+
+def test_a_run_that_is_replaced_while_it_is_summarized(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wrong input, with the message of a run that is replaced while it is written."""
+    place = tmp_path / "plans"
+    tables = {"a": schema("x string")}
+
+    def store() -> Any:
+        return write_rows({"a": []}, place, run_id="r", inputs={}, schemas=tables)
+
+    def run(options: Options) -> int:
+        options.outcome.wrote(store(), str(place))
+        if is_replaced:
+            store()
+        raise FileNotFoundError("a table")
+
+    for is_replaced, code in ((True, 2), (False, 3)):
+        assert ended(run, tmp_path / "outcome.json")[0] == code
+        assert ("another job that started later has written the run r" in caplog.text) == is_replaced
+        caplog.clear()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 from jobs import config
-from spark_assign.stores import retention, targets
+from spark_assign.stores import locations, retention, targets
 from spark_assign.stores.retention import StoredAttempt, expired, stored_attempts
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import SCHEMA_VERSION
@@ -180,6 +183,66 @@ def test_what_others_have_put_there(
         file.write_text(json.dumps(row))
     assert pruned(tmp_path) == code
     assert problem in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\n", b'{"run_id":"r1","att', b"\xef\xbb\xbf{}", b"[]"])
+def test_a_file_of_the_manifest_that_was_damaged(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its run is neither unfinished nor replaced by an earlier one; the other folders are pruned."""
+    for job in ("plan", "drift"):
+        stored(tmp_path / job, "old", 40)
+        attempt = stored(tmp_path / job, "new", 35)
+    file = tmp_path / "plan" / "manifest" / f"{attempt}.json"
+    file.write_bytes(content)
+    problem = f"{tmp_path}/plan: the manifest has a row that can't be read. Remove {file.name} from the folder manifest"
+    with pytest.raises(SourceError, match=re.escape(problem)):
+        targets.manifest_rows(tmp_path / "plan")
+    assert pruned(tmp_path) == 2
+    assert problem in caplog.text
+    assert runs(tmp_path / "drift") == [("drift", "new", 20)]
+    assert len(list((tmp_path / "plan" / "metrics").glob("*/*/*"))) == 2
+    caplog.clear()
+    assert pruned(tmp_path / "plan") == 2
+    assert problem in caplog.text
+
+
+def test_a_manifest_that_is_a_file_or_compressed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No complete run is removed as an unfinished one."""
+    for run_id in ("old", "new"):
+        attempt = stored(tmp_path, run_id, 40 if run_id == "old" else 35)
+    file = tmp_path / "manifest" / f"{attempt}.json"
+    row = file.read_bytes()
+    file.unlink()
+    compressed = file.with_suffix(".json.gz")
+    compressed.write_bytes(gzip.compress(row))
+    assert len(runs(tmp_path)) == 2
+    compressed.write_bytes(row)
+    assert pruned(tmp_path) == 2
+    assert f"Remove {compressed.name} from the folder manifest" in caplog.text
+    shutil.rmtree(tmp_path / "manifest")
+    (tmp_path / "manifest").touch()
+    assert pruned(tmp_path) == 2
+    assert f"{tmp_path}/manifest isn't a folder. Remove it" in caplog.text
+    assert len(list((tmp_path / "metrics").iterdir())) == 2
+
+
+def test_lines_of_a_manifest_of_spark(tmp_path: Path) -> None:
+    """Spark writes U+2028 as it is."""
+    stored(tmp_path, "r", 1)
+    [file] = (tmp_path / "manifest").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"content": "\u2028"}, ensure_ascii=False))
+    assert [row["content"] for row in targets.manifest_rows(tmp_path) or []] == ["\u2028"]
+
+
+def test_content_is_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row of the manifest, and of all files that are replaced."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.fstat(number).st_size))
+    stored(tmp_path, "r", 1)
+    locations.publish(b"four", tmp_path / "file")
+    [file] = (tmp_path / "manifest").iterdir()
+    assert synced == [file.stat().st_size, 4]
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.tables.errors import ConfigError
 
-_SERVER = re.compile(r"(?:[\w.%-]*://)?(?:\[[^][@/\s]+\]|[^][@/?#\s:]+|[0-9A-Fa-f:.]+)?(?::[0-9]+)?")
+_SERVER = re.compile(r"(?:[\w.%-]*://)?(?:\[[^][@/\s]+\]|[^][@/?#\s:]+|[0-9A-Fa-f:.]+)?(?::0*(?P<port>[0-9]+))?")
 """A server of `bootstrap.servers`. The port is optional, as in kafka-python."""
 _MAX_LABEL = 64
 """Length from which a part of a host name between two dots is none."""
+_PORT_DIGITS = 5
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _MECHANISMS = (*_PASSWORDS, "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
@@ -133,9 +134,17 @@ def _settings(properties: Mapping[str, str]) -> dict[str, Any]:
 def check_servers(bootstrap_servers: str) -> None:
     """Raises ConfigError for what can't be servers. It doesn't repeat what is before an @, which can be a password."""
     servers = [server.strip() for server in bootstrap_servers.split(",")]
-    if not all(_SERVER.fullmatch(server) and len(max(server.split("."), key=len)) < _MAX_LABEL for server in servers):
+    if not any(servers) or not all(map(_can_be_server, servers)):
         text = f"Kafka at {bootstrap_servers.rpartition('@')[2]:.1000}: expected HOST:PORT,…"
         raise ConfigError(f"{text}. Correct --bootstrap-server.")
+
+
+def _can_be_server(text: str) -> bool:
+    """Checks whether a text has the form of a server, with a port from 1 to 65,535 if any."""
+    found = _SERVER.fullmatch(text)
+    port = found and found["port"]
+    is_port = port is None or (len(port) <= _PORT_DIGITS and 0 < int(port) < 1 << 16)
+    return found is not None and is_port and len(max(text.split("."), key=len)) < _MAX_LABEL
 
 
 def as_java_encodes(text: str) -> str:
