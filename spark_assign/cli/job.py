@@ -35,15 +35,7 @@ from spark_assign.cli.options import (
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import (
-    file_system,
-    is_path,
-    is_special,
-    join,
-    problem_of,
-    without_credentials,
-    write_in_place,
-)
+from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
 from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
@@ -136,7 +128,7 @@ def run_job(
                 log.error("%s: %s", job, word)
             outcome.failed(stopped_by.__name__, word)
         else:
-            error = outcome.replaced(raised) or find_fault(raised) or raised
+            error = (outcome.replaced(raised) if outcome.attempt else None) or find_fault(raised) or raised
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
             if isinstance(error, OSError) and error.errno in DISK_FAILURES and error.filename:
@@ -237,20 +229,10 @@ class Outcome:
         self.locations["output"] = output
 
     def replaced(self, error: BaseException) -> SparkAssignError | None:
-        """Returns the error of a run that was stored, and that another job replaced before this one read it to its end;
-        None if the error has another reason, or if the manifest isn't a local one."""
-        is_of_reading = isinstance(error, FileNotFoundError) or type(error).__module__.startswith("pyspark")
-        if self.attempt is None or not is_of_reading:
-            return None
-        from spark_assign.stores.run_store import newest_row, replaced_error
-        from spark_assign.stores.targets import local_folder, manifest_rows
+        """Returns the error of a stored run that another job has replaced (`stores.run_store.find_replaced`)."""
+        from spark_assign.stores.run_store import find_replaced
 
-        output, rows = self.locations["output"], None
-        folder = local_folder(output) if is_path(output) else None
-        with contextlib.suppress(SparkAssignError):
-            rows = folder and manifest_rows(folder)
-        newest = newest_row(rows or [], self.run_id)
-        return replaced_error(output, str(self.run_id)) if newest and newest["attempt"] > self.attempt else None
+        return find_replaced(error, self.locations["output"], self.run_id, str(self.attempt))
 
     def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
         """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.
@@ -346,10 +328,9 @@ def find_option(words: Sequence[str], flag: str) -> str | None:
 def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logger) -> bool:
     """Writes the outcome to its file, if any. Returns False if the file can't be written."""
     outcome.ended(exit_code)
-    if file is None:
-        return True
     try:
-        write(outcome, file)
+        if file is not None:
+            write(outcome, file)
     except OSError as error:
         log.error("%s: --outcome %s can't be written: %s", outcome.job, file, problem_of(error))
         return False
@@ -645,9 +626,8 @@ def stop_behind(error: BaseException | None) -> int | None:
     """Returns the exit code of the signal that led to an error, or None: while a stopped job cleans up, it calls a JVM
     that got the signal as well."""
     while error is not None:
-        for code, (kind, _) in STOPS.items():
-            if isinstance(error, kind):
-                return code
+        if code := next((code for code, (kind, _) in STOPS.items() if isinstance(error, kind)), None):
+            return code
         error = error.__cause__ or error.__context__
     return None
 

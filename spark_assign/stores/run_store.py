@@ -24,7 +24,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -54,6 +54,7 @@ from spark_assign.stores.targets import (
     count_rows,
     has_no_null,
     local_folder,
+    manifest_rows,
     unreadable_manifest,
 )
 from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
@@ -499,6 +500,24 @@ def replaced_error(output: Any, run_id: str) -> SourceError:
         f"{output}: another job that started later has written the run {run_id}, so this job's tables were removed. "
         "Give each job its own --run-id"
     )
+
+
+def find_replaced(error: BaseException, output: str, run_id: str | None, attempt: str) -> SourceError | None:
+    """Returns the error of a run that was stored, and that another job replaced before this one read it to its end;
+    None if the error has another reason, or if the manifest isn't a local one.
+
+    Args:
+        error: what was raised.
+        output: location of the run.
+        run_id, attempt: those of the run.
+    """
+    is_of_reading = isinstance(error, FileNotFoundError) or type(error).__module__.startswith("pyspark")
+    folder = local_folder(output) if is_of_reading and is_path(output) else None
+    rows: list[Any] = []
+    with suppress(SparkAssignError):
+        rows = list((folder and manifest_rows(folder)) or ())
+    newest = newest_row(rows, run_id)
+    return replaced_error(output, str(run_id)) if newest and newest["attempt"] > attempt else None
 
 
 def read_manifest(output: str, row: Any, finished_at: datetime | int) -> Manifest:
