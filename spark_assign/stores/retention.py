@@ -66,7 +66,7 @@ def stored_attempts(
     Args:
         spark: the session, for a catalog; None: `location` is a folder.
         location: what `write_run` wrote to, or a folder of such folders, such as that of `daily`.
-        problems: gets a message for each of these folders whose manifest is damaged; None: the first is an error.
+        problems: gets a message for each of these folders with a damaged manifest; None: the first is an error.
 
     Raises:
         SourceError: there are no runs, or the location can't be read.

@@ -20,7 +20,7 @@ from tests.e2e.conftest import ROOT
 
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SPARK_ASSIGN_ENGINE": "embedded", "SPARK_ASSIGN_LOCAL_FILES": "yes"}
 MOST_STARTS, MOST_MEGABYTES = 8, 2_500
-"""What a command may take: the processor time of so many plans of a small fleet, and memory."""
+"""What a command may take: processor time, as a multiple of that of a plan of a small fleet, and memory."""
 
 
 @dataclass(frozen=True)

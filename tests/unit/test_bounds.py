@@ -37,8 +37,17 @@ from spark_assign.assignors.group_facts import (
     index_facts,
 )
 from spark_assign.assignors.group_specs import ALL_MEMBERS
+from spark_assign.groups.kernel import plan_groups as plan_groups_module
 from spark_assign.groups.kernel.ownership_changes import DELTA_LISTS, REASONS, name_deltas
-from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
+from spark_assign.groups.kernel.plan_groups import (
+    ASSIGNED,
+    ASSIGNED_ALIKE,
+    CHANGED_TOPIC,
+    METRICS,
+    REJECTED,
+    PlanParams,
+    plan_groups,
+)
 from spark_assign.groups.kernel.read_specs import read_group_specs, select_members
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
 from spark_assign.numeric import arrays
@@ -401,6 +410,26 @@ def test_long_ids_of_slices_are_in_pieces(monkeypatch: pytest.MonkeyPatch, kind:
     few, many = plan_with(1), plan_with(1_000)
     assert many[0] > few[0] + 2
     assert many[1] == few[1]
+
+
+@pytest.mark.parametrize("most", [2**30, 4_000])
+def test_topics_with_equal_slices_have_a_row_each_if_their_ids_are_large(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Rows of topics with equal slices have the IDs of their members once, in one Arrow column. The slices are the same
+    without such rows."""
+    monkeypatch.setattr(plan_groups_module, "_MAX_ALIKE_BYTES", most)
+    rows = [_of_group(kind=kind, member_id=each * 2_001, list=1) for each in "ab" for kind in (MEMBER, LISTED_MEMBER)]
+    rows += [_of_group(kind=LISTED_TOPIC, topic=f"t{n}", partitions=2, list=1) for n in range(3)]
+    params = PlanParams((("*", "range"),), ("range",), required_kinds=frozenset({ASSIGNED, ASSIGNED_ALIKE}))
+    found = [row for table in plan_groups(facts_of(rows), params) for row in table.to_pylist()]
+    alike = [row for row in found if row["kind"] == ASSIGNED_ALIKE]
+    assert len(alike) == (most > 4_002)
+    slices = [(row["topic"], row["member_id"][0], row["first"]) for row in found if row["kind"] == ASSIGNED]
+    for row in alike:
+        members = list(zip(row["member_ids"], row["firsts"], strict=True))
+        slices += [(topic, member[0], first) for topic in row["topics"] for member, first in members]
+    assert sorted(slices) == [(f"t{n}", each, at) for n in range(3) for at, each in enumerate("ab")]
 
 
 def test_long_names_of_changes_are_in_pieces() -> None:

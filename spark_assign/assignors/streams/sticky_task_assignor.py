@@ -203,7 +203,7 @@ class _TaskAssignment:
                     break
 
     def _owners_by_load(self, owners: Sequence[int], processes: Set[Process]) -> Iterator[int]:
-        """Yields the least loaded member with state of a task whose process is none of `processes`, while there is one.
+        """Yields the least loaded member with state of a task in a process outside `processes`, while there is one.
 
         The caller adds the process of each member to `processes`; the loads of the others must not change.
         """

@@ -246,12 +246,13 @@ def _set_or_delete(values: dict[str, Any], key: Any, value: Any) -> None:
 
 
 SIMPLE = "simple"
+LONG_IDS = f"bytes of IDs of more than {MAX_ID_BYTES:,} bytes, once for each topic of their members,"
 _MAX_TOTALS = {
     "members": 20_000_000,
     "members in records": 200_000_000,
     "subscribed topics": 20_000_000,
     "assigned partitions": 500_000_000,
-    (LONG_IDS := f"bytes of IDs of more than {MAX_ID_BYTES:,} bytes, once for each topic of their members,"): 1 << 20,
+    LONG_IDS: 1 << 20,
 }
 """Maximum numbers in all generations of a group. Each member takes about 80 bytes, each topic in a new subscription 200
 bytes, and each of the others at most a microsecond."""

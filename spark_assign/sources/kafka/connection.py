@@ -411,7 +411,7 @@ class ClusterConnection:
         return brokers
 
     def _check_number(self, brokers: int) -> None:
-        """Raises SourceError if the process can't open a connection to each of so many brokers."""
+        """Raises SourceError if the process can't open a connection to each of this number of brokers."""
         files = _open_files()
         if brokers > min(MAX_BROKERS, files // 2 // self.at_once):
             raise SourceError(
