@@ -54,7 +54,7 @@ def play(broker: Cluster, folder: Path) -> list[Path]:
     create_topics(broker, TOPICS)
     sizes = {"sh-alike": 3, "sh-many": 5, "sh-differing": 4}
     for group in sizes:
-        broker.configure_group(group, {"share.heartbeat.interval.ms": "300"})
+        broker.configure_group(group, {"share.heartbeat.interval.ms": "300", "share.session.timeout.ms": "60000"})
     folders = [folder / name for name in ("before", "joined", "left")]
     with group_members.running(broker, _consumers()) as process:
         epochs = _settle(broker, sizes, {}, folders[0])
@@ -108,9 +108,15 @@ def _owned(fleet: Fleet) -> Owned:
     }
 
 
+def _epochs(fleet: Fleet) -> dict[str, int]:
+    return {row["group_id"]: row["generation_id"] for row in fleet.members.collect()}
+
+
 def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after a join, and after a departure, planned from what was owned before it."""
     fleets = [Fleet.read(spark, str(folder)) for folder in story]
+    for before, after in itertools.pairwise(map(_epochs, fleets)):
+        assert after == {group: epoch + 1 for group, epoch in before.items()}, "the broker has fenced a member"
     for before, after in itertools.pairwise(fleets):
         assert before.owned_lists is not None
         there = after.members.select(*MEMBER_KEY)
