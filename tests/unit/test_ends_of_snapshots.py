@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaConnectionError, KafkaProtocolError, SaslAuthenticationFailedError
+from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.admin import (
     ListGroupsRequest,
@@ -37,10 +38,10 @@ from jobs import history, snapshot
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.kafka import client_limits, offsets_topic
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
-from spark_assign.sources.kafka import offsets_topic
 from spark_assign.sources.kafka.connection import error_text
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.describe_groups import ConsumerGroupDescribeResponse
@@ -151,7 +152,7 @@ def test_a_broker_that_does_not_answer(
 
 def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read is bounded, also before the length of a response is known, and while more comes in."""
-    monkeypatch.setattr(kafka_connection, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(client_limits, "MAX_BYTES", 1 << 20)
     read = 0
 
     class Endless:
@@ -167,7 +168,7 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
             raise OSError("not connected")
 
     manager: Any = SimpleNamespace(received=0)
-    transport = KafkaTCPTransport(None, kafka_connection._CountedSocket(Endless(), manager))
+    transport = KafkaTCPTransport(None, client_limits._CountedSocket(Endless(), manager))
     assert transport._sock.fileno() == 7
     data, error = transport._sock_recv()
     assert 1 << 20 < len(data) == read == manager.received < 2 << 20
@@ -176,11 +177,11 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_size_that_a_response_only_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library allocates it at once, so it gets complete responses. A size above the limit it refuses."""
-    monkeypatch.setattr(kafka_connection, "MAX_RESPONSE_BYTES", 20)
+    monkeypatch.setattr(client_limits, "MAX_RESPONSE_BYTES", 20)
     lost = KafkaConnectionError("socket disconnected")
     response, claim, large, none = b"\0\0\0\2ab", b"\0\0\0\x14", b"\0\0\0\x15", b"\xff" * 4
     parts = [response[:3], response[3:] + response + claim, b"x" * 9, b"x" * 11 + none, large + b"x"]
-    receive = kafka_connection._complete_responses(iter((part, lost) for part in parts).__next__)
+    receive = client_limits._complete_responses(iter((part, lost) for part in parts).__next__)
     complete = [response * 2, claim + b"x" * 20 + none, large + b"x"]
     first, second, third = ((part, None) for part in complete)
     assert [receive() for _ in parts] == [(b"", lost), first, (b"", lost), second, third]
@@ -393,7 +394,8 @@ def test_the_limit_of_open_files_is_raised() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_refused_connection_leaves_nothing(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_refused_connection_leaves_nothing(protocol: str, nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a socket, nor a task that waits for one: collected later, it printed a traceback about a descriptor."""
     monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
     gc.collect()
@@ -401,10 +403,27 @@ def test_a_refused_connection_leaves_nothing(nobody: str, monkeypatch: pytest.Mo
     try:
         before = os.listdir("/dev/fd")
         with pytest.raises(SourceError, match="no connection"):
-            kafka_connection.ClusterConnection(nobody, {}, timeout_s=0.1)
+            kafka_connection.ClusterConnection(nobody, {"security_protocol": protocol}, timeout_s=0.1)
         assert len(os.listdir("/dev/fd")) == len(before)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("nobody", ["is silent"], indirect=True)
+def test_a_tls_handshake_has_a_limit_in_time(nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python waits for its end forever, and for its requests, too."""
+    net = NetworkSelector()
+    manager = client_limits.LimitedManager(
+        net, bootstrap_servers=[nobody], security_protocol="SSL", socket_connection_setup_timeout_ms=200
+    )
+    node = manager.cluster.bootstrap_brokers()[0].node_id
+    net.start()
+    try:
+        with pytest.raises(KafkaConnectionError, match="Handshake failed"):
+            manager.run(manager.send, MetadataRequest(), node)
+    finally:
+        manager.close()
+        net.close()
 
 
 @pytest.mark.parametrize("limit", ["MAX_NAME_LOOKUP_S", "MAX_LOOKUPS_S"])
@@ -418,7 +437,7 @@ def test_a_name_server_that_does_not_answer(limit: str, monkeypatch: pytest.Monk
         raise socket.gaierror(-3, "no answer")
 
     monkeypatch.setattr(kafka_connection, "_TURN_S", 1)
-    monkeypatch.setattr(kafka_connection, limit, 0.0)
+    monkeypatch.setattr(client_limits, limit, 0.0)
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     with pytest.raises(SourceError, match=r"the host name b\.example isn't looked up again: its lookups took"):
         kafka_connection.ClusterConnection("b.example:9092", {}, timeout_s=0.1)
@@ -427,8 +446,8 @@ def test_a_name_server_that_does_not_answer(limit: str, monkeypatch: pytest.Monk
 
 def test_small_elements_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoded, they take 50 times their bytes. What a large cluster has is read."""
-    manager = SimpleNamespace(decoded=0, max_decoded=kafka_connection.MAX_LISTED_BYTES)
-    monkeypatch.setattr(kafka_connection._OF_THREAD, "manager", manager, raising=False)
+    manager = SimpleNamespace(decoded=0, max_decoded=client_limits.MAX_LISTED_BYTES)
+    monkeypatch.setattr(client_limits.OF_THREAD, "manager", manager, raising=False)
 
     def groups(number: int, group: bytes) -> Any:
         manager.decoded = 0

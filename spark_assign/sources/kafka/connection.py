@@ -1,8 +1,8 @@
 """Sends many requests to many brokers of one cluster at a time, over kafka-python's connections.
 
 The public admin client contacts one broker after the other and lacks ConsumerGroupDescribe. This module uses the
-layer below, `kafka.net`; connections, TLS, SASL, and versions remain the library's. Only this file depends on that
-layer.
+layer below, `kafka.net`; connections, TLS, SASL, and versions remain the library's. Only this module and
+`client_limits` depend on that layer.
 
 It also explains missing permissions. Kafka silently omits from its lists what the user can't describe. Missing
 groups are detectable: with DESCRIBE on the cluster, every group is listed (KafkaApis.handleListGroupsRequest), and
@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import re
 import sys
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,8 +23,6 @@ from functools import cache
 from typing import Any, TypeVar
 
 from kafka import errors
-from kafka.net.inet import KafkaNetSocket
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import (
     DescribeClusterRequest,
@@ -35,12 +32,16 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
-from kafka.protocol.schemas.fields.array import ArrayField
-from kafka.protocol.schemas.fields.struct import StructField
-from kafka.protocol.schemas.fields.struct_array import StructArrayField
 
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
+from spark_assign.sources.kafka.client_limits import (
+    MAX_BYTES,
+    MAX_DECODED_BYTES,
+    MAX_LISTED_BYTES,
+    MAX_RESPONSE_BYTES,
+    LimitedManager,
+)
 from spark_assign.stores.locations import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES, MAX_RACK_BYTES, is_too_long
@@ -62,26 +63,12 @@ MIN_LIMIT_S, LIMIT_TIMEOUTS = 600.0, 60
 """Time that all requests of a kind to a broker may take together: this many seconds, or this many times
 request.timeout.ms if that is more. A broker that answers each request late would otherwise take days."""
 
-MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 2_000
-"""Maximum size of a response, and of what all brokers together send while requests are answered, and maximum number of
-brokers."""
-
-MAX_DECODED_BYTES, MAX_LISTED_BYTES = 1 << 32, 1 << 28
-"""Maximum memory for the elements of these responses (26 million committed offsets), and for those of ListGroups and
-ListPartitionReassignments (1.6 million groups). An element takes up to 50 times its bytes in the response."""
-
-_STRUCT_BYTES, _VALUE_BYTES = 160, 40
-"""Approximate memory of an element of a response: a struct, or a number or text."""
-
-MAX_NAME_LOOKUP_S, MAX_LOOKUPS_S = 15.0, 120.0
-"""Time that failed lookups of a host name may take before it isn't looked up again, and the time that all lookups for a
-cluster may take. A lookup holds up the requests to all brokers of the cluster."""
+MAX_BROKERS = 2_000
+"""Maximum number of brokers of a cluster."""
 
 MAX_OPEN_FILES = 65_536
 """Number of files and connections that the process may open, unless its hard limit is lower."""
 
-_SIZE_BYTES = 4
-"""Size of the number before a response, in bytes."""
 _MAX_ERROR_CHARACTERS = 2_000
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
@@ -143,79 +130,13 @@ def null_field(message: Any) -> str | None:
     return None
 
 
-_OF_THREAD = threading.local()
-"""`manager` is the connection manager that uses the thread for its connections."""
-
-
-def _elements(number: int, size: int) -> range:
-    """Returns the positions of the elements that an array of a response claims. Raises KafkaProtocolError if all take
-    too much memory.
-    """
-    if manager := getattr(_OF_THREAD, "manager", None):
-        manager.decoded += max(number, 0) * size
-        if manager.decoded > manager.max_decoded:
-            limit = f"{manager.max_decoded >> 20:,} MiB of memory"
-            raise errors.KafkaProtocolError(f"the responses to these requests have elements for more than {limit}")
-    return range(number)
-
-
-def _with_limit(emit: Callable[..., None], size: int) -> Callable[..., None]:
-    """Returns the library's function that writes the code to read an array, with a limit for its elements."""
-
-    def emit_with_limit(field: Any, code: Any, *arguments: Any, **options: Any) -> None:
-        start = len(code.lines)
-        emit(field, code, *arguments, **options)
-        code.globs["_elements"] = _elements
-        at = next(at for at in range(start, len(code.lines)) if " in range(" in code.lines[at])
-        code.lines[at] = code.lines[at].replace(" in range(", " in _elements(").replace("):", f", {size}):")
-
-    return emit_with_limit
-
-
-ArrayField.emit_decode_from = _with_limit(ArrayField.emit_decode_from, _VALUE_BYTES)
-StructArrayField.emit_decode_from = _with_limit(StructArrayField.emit_decode_from, _STRUCT_BYTES)
-
-
-def _lookup_with_limit(lookup: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Returns the library's function that looks up a host name, with a limit in time. Without it, a name server that
-    doesn't answer would hold up a snapshot for each name that a broker lists.
-    """
-
-    def lookup_with_limit(proxy: Any, host: str, *arguments: Any, **options: Any) -> list[Any]:
-        manager = getattr(_OF_THREAD, "manager", None)
-        if manager is None:
-            return lookup(proxy, host, *arguments, **options)
-        if manager.lookups_s > MAX_LOOKUPS_S or manager.failed_lookups_s[host] > MAX_NAME_LOOKUP_S:
-            slow = f"its lookups took more than {MAX_NAME_LOOKUP_S:g} s, or all more than {MAX_LOOKUPS_S:g} s"
-            raise errors.KafkaConnectionError(f"the host name {host:.260} isn't looked up again: {slow}")
-        start_s, found = time.monotonic(), []
-        try:
-            found = lookup(proxy, host, *arguments, **options)
-        finally:
-            manager.lookups_s += (took_s := time.monotonic() - start_s)
-            manager.failed_lookups_s[host] += 0 if found else took_s
-        return found
-
-    return lookup_with_limit
-
-
-KafkaNetSocket.dns_lookup = _lookup_with_limit(KafkaNetSocket.dns_lookup)
-
-
-def _closed_if_refused(connect: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the library's function that connects a socket. It closes the socket if that fails."""
-
-    async def connect_or_close(proxy: Any, net: Any, sock: Any, *arguments: Any, **options: Any) -> Any:
-        try:
-            return await connect(proxy, net, sock, *arguments, **options)
-        except BaseException:
-            sock.close()
-            raise
-
-    return connect_or_close
-
-
-KafkaNetSocket.sock_connect = _closed_if_refused(KafkaNetSocket.sock_connect)
+@cache
+def _checked_fields(message: Any, version: int) -> list[Any]:
+    """Returns the fields that a null can be in although it must not, without numbers, which are never null."""
+    fields = [field for field in message.fields.values() if field.for_version_q(version) and field.tag is None]
+    texts = [field for field in fields if field.type_str in ("string", "bytes")]
+    required = [field for field in texts if not field.nullable_for_version_q(version)]
+    return required + [field for field in fields if field.is_array() or field.is_struct()]
 
 
 def _open_files() -> int:
@@ -229,51 +150,6 @@ def _open_files() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
             return most
     return soft
-
-
-class _TaggedFields:
-    """The bytes of a response from the tagged fields of a struct on, read where they are."""
-
-    def __init__(self, data: bytes | memoryview, start: int) -> None:
-        self._data, self._start, self._at = data, start, start
-
-    def read(self, size: int) -> bytes:
-        """Reads as a file does."""
-        _elements(1, _STRUCT_BYTES)
-        piece = bytes(self._data[self._at : self._at + size])
-        self._at += len(piece)
-        return piece
-
-    def tell(self) -> int:
-        """Returns how many bytes have been read."""
-        return self._at - self._start
-
-
-def _without_copies(emit: Callable[..., None]) -> Callable[..., None]:
-    """Returns the library's function that writes the code to read tagged fields, without the copy of the rest of the
-    response that each struct with such a field would make: 400,000 structs in 12 MB would take two minutes.
-    """
-
-    def emit_without_copies(field: StructField, code: Any, *arguments: Any) -> None:
-        start = len(code.lines)
-        emit(field, code, *arguments)
-        code.globs["_TaggedFields"] = _TaggedFields
-        copy, reader = "_BytesIO(bytes(data[pos:]))", "_TaggedFields(data, pos)"
-        code.lines[start:] = [line.replace(copy, reader) for line in code.lines[start:]]
-
-    return emit_without_copies
-
-
-StructField._emit_tagged_decode = _without_copies(StructField._emit_tagged_decode)
-
-
-@cache
-def _checked_fields(message: Any, version: int) -> list[Any]:
-    """Returns the fields that a null can be in although it must not, without numbers, which are never null."""
-    fields = [field for field in message.fields.values() if field.for_version_q(version) and field.tag is None]
-    texts = [field for field in fields if field.type_str in ("string", "bytes")]
-    required = [field for field in texts if not field.nullable_for_version_q(version)]
-    return required + [field for field in fields if field.is_array() or field.is_struct()]
 
 
 _NO_ANSWER = (
@@ -332,7 +208,7 @@ class ClusterConnection:
             self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
         try:
-            self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
+            self._manager: Any = LimitedManager(self._net, **known)
         except ValueError as error:
             for logger in _client_loggers():
                 logger.removeFilter(self._quiet)
@@ -514,96 +390,6 @@ class ClusterConnection:
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
         raise AssertionError("unreachable")
-
-
-class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """Reads the response of a broker that closes the connection right after it, and at most `MAX_BYTES` in total.
-
-    A broker responds to a denied login and closes at once. If both arrive together, the library drops the response,
-    and a wrong password looks like a lost connection.
-    """
-
-    received = 0
-    """Number of bytes from all brokers since the last requests were sent."""
-    decoded, max_decoded = 0, MAX_DECODED_BYTES
-    """Approximate memory of the elements in these bytes, and its limit."""
-    lookups_s = 0.0
-
-    def __init__(self, net: Any, **settings: Any) -> None:
-        super().__init__(net, **settings)
-        self.failed_lookups_s: dict[str, float] = defaultdict(float)
-
-    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
-        _OF_THREAD.manager = self
-        conn.data_received = _refused_at_once(conn.data_received)
-        await super()._connect(node, conn, **options)
-
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at=timeout_at)
-        transport._sock = _CountedSocket(transport._sock, self)
-        transport._sock_recv = _complete_responses(transport._sock_recv)
-        return transport
-
-
-class _CountedSocket:
-    """A socket that counts what it receives: the library reads as long as a broker sends."""
-
-    def __init__(self, socket: Any, manager: _ReadResponseBeforeClose) -> None:
-        self._socket, self._manager = socket, manager
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._socket, name)
-
-    def recv(self, size: int) -> bytes:
-        """Receives as a socket does. Raises KafkaConnectionError beyond the limit."""
-        if self._manager.received > MAX_BYTES:
-            raise errors.KafkaConnectionError(
-                f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests"
-            )
-        data: bytes = self._socket.recv(size)
-        self._manager.received += len(data)
-        return data
-
-
-def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
-    """Returns only complete responses: the library allocates the size that a response claims before its bytes arrive.
-
-    An error that came with them recurs at the next read. A size that none may have is for the library to refuse.
-    """
-    received = bytearray()
-
-    def receive_responses() -> tuple[bytes, Any]:
-        nonlocal received
-        data, error = receive()
-        received += data
-        end = 0
-        while len(received) >= end + _SIZE_BYTES:
-            size = int.from_bytes(received[end : end + _SIZE_BYTES], "big", signed=True)
-            if 0 <= size <= MAX_RESPONSE_BYTES and end + _SIZE_BYTES + size > len(received):
-                break
-            end += _SIZE_BYTES + max(size, 0)
-        if not end:
-            return b"", error
-        responses, received = bytes(received[:end]), received[end:]
-        return responses, None
-
-    return receive_responses
-
-
-def _refused_at_once(receive: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Closes the connection after a response that can't be decoded. After most errors of its decoder, the library stops
-    reading, and each request waits for its timeout.
-    """
-
-    def receive_or_refuse(data: bytes) -> None:
-        try:
-            receive(data)
-        except errors.KafkaProtocolError:
-            raise
-        except Exception as error:
-            raise errors.KafkaProtocolError(f"Unable to decode response: {type(error).__name__}: {error}") from error
-
-    return receive_or_refuse
 
 
 class _NoDebug(logging.Filter):
