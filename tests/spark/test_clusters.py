@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_assign import Fleet, find_drift, plan
@@ -175,6 +176,19 @@ def test_three_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None:
     assert {row.cluster for row in undescribed} == set(NAMES[:2])
     for name, declared in SNAPSHOT_TABLES.items():
         assert set(spark.table(f"{schema}.{name}").columns) == set(declared.names)
+
+
+@pytest.mark.parametrize("content", ["", "1", "struct(1 AS a)", """'{"schema_version": "x"}'"""])
+def test_snapshots_without_content(spark: SparkSession, schema: str, content: str) -> None:
+    """A table `snapshots` that others have written: wrong input, as a folder without `schema_version`."""
+    write_tables(snapshots.of_required_tables("eu"), spark, schema)
+    other = spark.table(f"{schema}.snapshots").drop("content")
+    other = other.withColumn("content", F.expr(content)) if content else other
+    other.write.saveAsTable(f"{schema}.other")
+    spark.sql(f"DROP TABLE {schema}.snapshots")
+    spark.sql(f"ALTER TABLE {schema}.other RENAME TO {schema}.snapshots")
+    with pytest.raises(SourceError, match=r"many_clusters\.snapshots was written by spark_assign before 0\.2"):
+        Fleet.read(spark, schema)
 
 
 def test_a_fault_in_one_leaves_the_others(spark: SparkSession, schema: str) -> None:

@@ -249,7 +249,10 @@ def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict
     names = {table: f"{prefix}.{table}" for table in tables}
     for name in (f"{prefix}.snapshots", f"{prefix}.connect_snapshots"):
         if _table_exists(spark, name):
-            check_contents(spark.table(name).select(F.lit(name).alias("name"), "content"))
+            columns = {"name": F.lit(name), "content": F.lit(None)}
+            if "content" in (table := spark.table(name)).columns:
+                columns["content"] = table.content
+            check_contents(table.select(*(column.cast("string").alias(key) for key, column in columns.items())))
     return {table: [TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
@@ -542,6 +545,6 @@ def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> 
 
 def check_contents(summaries: DataFrame) -> None:
     """Raises SourceError if a row has the content of a `snapshot.json` (columns: name, content) of another version."""
-    version = F.get_json_object("content", "$.schema_version").cast("int").alias("version")
+    version = F.get_json_object("content", "$.schema_version").try_cast("int").alias("version")
     for row in summaries.groupBy(version).agg(F.min("name").alias("name")).limit(10).collect():  # one row per version
         check_version(unquote(row["name"]), row["version"])
