@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import os
 import ssl
@@ -120,13 +121,28 @@ def test_pkcs12_whatever_the_type_says(
 ) -> None:
     """As Java's key stores do. A trust store's certificates are trusted, those of others than authorities too."""
     file = tmp_path / "client.store"
-    file.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, SHUT))
+    store = pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, SHUT)
+    file.write_bytes(store + b"\0")  # a byte too many, of which the library warns
     for kind in ("PKCS12", "JKS"):
         names = {"location": str(file), "password": "hush", "type": kind}
         made = _context(**{f"ssl_{s}_{name}": text for s in ("keystore", "truststore") for name, text in names.items()})
         assert made.cert_store_stats()["x509"] == 1
         assert made.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
     assert len(loaded) == 2
+
+
+@pytest.mark.parametrize("before", [b"", b"\x30\x80", b"\x04\x82\x00\x20\x30\x1e"])
+def test_iterations_without_end(before: bytes, tmp_path: Path) -> None:
+    """2^31 would take minutes, in which the process can't be interrupted: in a store, or in an encrypted key."""
+    der = before + b"\x04\x08saltsalt\x02\x04\x7f\xff\xff\xff"
+    message = "2,147,483,647 iterations to derive its keys, and at most 20,000,000"
+    (tmp_path / "store").write_bytes(b"\x30" + bytes([len(der)]) + der)
+    with pytest.raises(ConfigError, match=message):
+        _context(ssl_truststore_location=str(tmp_path / "store"), ssl_truststore_password="hush")
+    begin, end = (f"-----{word} ENCRYPTED PRIVATE KEY-----" for word in ("BEGIN", "END"))
+    (tmp_path / "key").write_text(f"{begin}\n{base64.b64encode(der).decode()}\n{end}\n")
+    with pytest.raises(ConfigError, match=message):
+        _context(ssl_keystore_location=str(tmp_path / "key"), ssl_keystore_type="PEM", ssl_key_password="hush")
 
 
 def test_what_is_checked() -> None:

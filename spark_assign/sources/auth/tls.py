@@ -14,6 +14,7 @@ import re
 import secrets
 import ssl
 import tempfile
+import warnings
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,13 @@ _TYPES = ("PEM", "PKCS12", "JKS")
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _MAX_BYTES = 16 << 20
 """Maximum size of a store's file."""
+_MAX_ITERATIONS = 20_000_000
+"""Maximum number of iterations that derive the keys of a store or of an encrypted key from its password, in total. They
+take about 10 seconds. Java refuses more than 5,000,000 for one key (sun.security.pkcs12.PKCS12KeyStore)."""
+_LONG = 8
+"""Size in bytes of the largest number of iterations that the library reads."""
+_SEQUENCE, _CONSTRUCTED, _INTEGER, _OCTETS = 0x30, 0x20, 2, 4
+"""Tags of DER."""
 _DASHES = "-----"
 _BOUNDARY = re.compile(rf"{_DASHES}(BEGIN|END) ([A-Z0-9 ]+)(?={_DASHES})")
 
@@ -272,7 +280,7 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
         with _opening(store, "ssl.key.password does not open it, or it isn't a PEM key"):
             if "ENCRYPTED" in body:  # OpenSSL's traditional format with headers
                 return serialization.load_pem_private_key(block.encode("latin-1"), opener)
-            return serialization.load_der_private_key(_der(body), opener)
+            return serialization.load_der_private_key(_bounded(_der(body), store), opener)
     return None
 
 
@@ -286,10 +294,35 @@ def _open_pkcs12(content: bytes, store: Store) -> tuple[Any, list[Certificate]]:
             "Convert it: keytool -importkeystore -srcstoretype JCEKS -deststoretype PKCS12"
         )
     with _opening(store, f"{store.prefix}.password does not open it, or it is neither PKCS12 nor JKS"):
+        warnings.filterwarnings("ignore", "PKCS#12 bundle could not be parsed as DER")  # it is read all the same
         opened = pkcs12.load_pkcs12(
-            content, store.password.encode(errors="replace") if store.password is not None else None
+            _bounded(content, store), store.password.encode(errors="replace") if store.password is not None else None
         )
     return opened.key, [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
+
+
+def _bounded(der: bytes, store: Store) -> bytes:
+    """Returns the bytes if deriving the keys for them takes bounded time. Raises ConfigError.
+
+    A number of iterations follows its salt, an OCTET STRING, also in keys that an OCTET STRING contains (RFC 7292 and
+    RFC 8018). Iterations in an encrypted part can't be seen.
+    """
+    at, after_salt, iterations = 0, -1, 0
+    while at + 2 <= len(der):
+        header, tag, size = at, der[at], der[at + 1]
+        start = at + 2 + (size & 0x7F if size & 0x80 else 0)
+        size = int.from_bytes(der[at + 2 : start]) if size & 0x80 else size  # 0 for the indefinite form
+        if tag == _INTEGER and header == after_salt and size <= _LONG:
+            iterations += int.from_bytes(der[start : start + size])
+        has_elements = tag & _CONSTRUCTED or (tag == _OCTETS and der[start : start + 1] == bytes([_SEQUENCE]))
+        at = start if has_elements else start + size
+        after_salt = at if tag == _OCTETS or (tag == size == 0 and header == after_salt) else -1
+    if iterations > _MAX_ITERATIONS:
+        raise ConfigError(
+            f"{_name(store)}: it takes {iterations:,} iterations to derive its keys, and at most {_MAX_ITERATIONS:,} "
+            "are made. Write it again with fewer"
+        )
+    return der
 
 
 def _open_jks(content: bytes, store: Store) -> JavaKeyStore:
