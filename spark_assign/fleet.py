@@ -215,7 +215,10 @@ _UNIQUE = ("topics", "replicas", "brokers")
 
 _CONDITIONS = {
     "topics": {"partitions": "partitions is null or partitions < 0"},
-    "replicas": {"replicas": "replicas is null", "partition": "partition is null or partition < 0"},
+    "replicas": {
+        "replicas": "replicas is null or size(array_compact(replicas)) < size(replicas)",
+        "partition": "partition is null or partition < 0",
+    },
 }
 """Faults of columns other than null in a key, as SQL conditions."""
 

@@ -229,10 +229,12 @@ class Outcome:
         self.locations["output"] = output
 
     def replaced(self, error: BaseException) -> SparkAssignError | None:
-        """Returns the error of a stored run that another job has replaced (`stores.run_store.find_replaced`)."""
+        """Returns the error of a stored run that another job has replaced (`stores.run_store.find_replaced`): the one
+        that was written, or that a job without `--output` reads."""
         from spark_assign.stores.run_store import find_replaced
 
-        return find_replaced(error, self.locations["output"], self.run_id, str(self.attempt))
+        output = self.locations.get("output", next(iter(self.locations.values()), ""))
+        return find_replaced(error, output, self.run_id, str(self.attempt))
 
     def of_run(self, found: str | Callable[[ReadTable], bool] | None = None) -> ManifestOutcome:
         """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.

@@ -59,7 +59,7 @@ from spark_assign.stores.targets import (
 )
 from spark_assign.tables.errors import SourceError, SparkAssignError, find_disk_failure, is_engine_failure, reason
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
-from spark_assign.tables.schema_check import check_version, with_keys
+from spark_assign.tables.schema_check import check_version, finite, with_keys
 from spark_assign.tables.stored_plan import KINDS, REQUIRED_TABLES, TABLES_OF_OTHER_KINDS, has_only_connect
 
 RowCounts = Mapping[str, int]
@@ -336,11 +336,11 @@ def checked(name: str, table: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _checked(run: StoredRun, name: str, schema: StructType) -> DataFrame:
-    """Returns `checked` of a table, but without a check in each query if the footers of its files show no null."""
+    """Returns `checked` and `finite` of a table; without a check of nulls if the footers of its files show none."""
     required = [field.name for field in schema if not field.nullable]
     if name != "assignment_slices" and name in run.folders and has_no_null(run.folders[name], required):
-        return run.tables[name]
-    return checked(name, run.tables[name], schema)
+        return finite(name, run.tables[name], schema)
+    return finite(name, checked(name, run.tables[name], schema), schema)
 
 
 def stored_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
@@ -180,6 +181,18 @@ def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     absent = [field for field in schema if field.metadata == ONLY_IF_GIVEN and field.name not in table.columns]
     checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
+
+
+def finite(table: str, df: DataFrame, schema: T.StructType) -> DataFrame:
+    """Returns a stored table, of which a query fails if a number is infinite, which only a `drain_seconds` can be, or
+    "not a number"."""
+    columns = {}
+    for field in schema:
+        if isinstance(field.dataType, T.DoubleType) and field.name in df.columns:
+            size = F.abs(field.name)
+            is_bad = F.isnan(size) if field.name.startswith("drain_seconds") else size >= math.inf  # NaN is greater
+            columns[field.name] = _unless(is_bad, table, field, "not a finite number", _keys(schema), F.col(field.name))
+    return df.withColumns(columns) if columns else df
 
 
 def _fits(have: T.DataType, want: T.DataType) -> bool:

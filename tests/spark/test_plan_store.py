@@ -144,7 +144,7 @@ def test_table_formats_by_path(spark: SparkSession, tmp_path: Path, format: str)
 @pytest.mark.parametrize("format", ["parquet", "json", "csv"])
 def test_texts_and_numbers_are_read_back(spark: SparkSession, tmp_path: Path, format: str) -> None:
     """An empty text, infinity (a lag that is never read), and times; a table without rows."""
-    kinds = schema_of("name string?, seconds double?, time timestamp?, names array<string>?")
+    kinds = schema_of("name string?, drain_seconds double?, time timestamp?, names array<string>?")
     time = datetime(2026, 1, 1, microsecond=123_000, tzinfo=UTC)
     given = [("", float("inf"), time, [""]), ('a\n"b"', -1.5e300, None, []), (None, None, time, None)]
     tables = {"some": dataframe(spark, kinds, given), "none": dataframe(spark, kinds, [])}
@@ -198,6 +198,23 @@ def test_a_null_in_a_stored_run(spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(Exception, match=r"null or out of range") as error:
             stored[name].collect()
         assert f"{name}.{column}: null or out of range: {row}, " in str(find_row_fault(error.value))
+
+
+@pytest.mark.parametrize(
+    ("column", "number"), [("load", float("nan")), ("load", float("-inf")), ("drain_seconds", float("nan"))]
+)
+def test_what_is_no_number_in_a_stored_run(spark: SparkSession, tmp_path: Path, column: str, number: float) -> None:
+    """A query fails with table, column, and row: no engine rounds it, and a page would show it."""
+    schemas = {"some": schema_of("name string, load double?, drain_seconds double?")}
+    write_run(
+        {"some": frame_of(spark, schemas["some"], [{"name": "g", column: number}, {"name": "h"}])},
+        str(tmp_path),
+        run_id="r",
+        schemas=schemas,
+    )
+    with pytest.raises(Exception, match="not a finite number") as error:
+        read_run(spark, str(tmp_path), schemas=schemas).tables["some"].collect()
+    assert f"some.{column}: not a finite number: name=g. Correct" in str(find_row_fault(error.value))
 
 
 def test_a_format_that_the_engine_does_not_know(spark: SparkSession, tmp_path: Path) -> None:

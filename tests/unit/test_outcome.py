@@ -190,8 +190,12 @@ def test_what_the_manifest_of_a_run_has(tmp_path: Path) -> None:
     assert (ended.run_id, ended.locations) == ("r", {"output": str(tmp_path)})
 
 
-def test_a_run_that_is_replaced_while_it_is_summarized(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Wrong input, with the message of a run that is replaced while it is written."""
+@pytest.mark.parametrize("name", ["output", "plan"])
+def test_a_run_that_is_replaced_while_it_is_summarized(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """Wrong input, with the message of a run that is replaced while it is written, or while a job without `--output`
+    reads it, such as `check`. Another error stays what it is."""
     place = tmp_path / "plans"
     tables = {"a": schema("x string")}
 
@@ -200,6 +204,7 @@ def test_a_run_that_is_replaced_while_it_is_summarized(tmp_path: Path, caplog: p
 
     def run(options: Options) -> int:
         options.outcome.wrote(store(), str(place))
+        options.outcome.locations[name] = options.outcome.locations.pop("output")
         if is_replaced:
             store()
         raise FileNotFoundError("a table")
