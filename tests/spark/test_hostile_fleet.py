@@ -217,10 +217,10 @@ def test_each_name_in_each_document(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     """JSON, YAML, and CSV of each command have exactly the names of the fleet, and text controls nothing."""
-    names = draw(seed, 10)
+    names = draw(seed, 8)
     folder = named_fleet(tmp_path / "fleet", names)
     known = {*names, "c0", "c1", "g", ""}
-    for job, *words in random.Random(seed).sample(COMMANDS, drawn(2, len(COMMANDS))):
+    for job, *words in random.Random(seed).sample(COMMANDS, drawn(1, len(COMMANDS))):
         texts = {}
         for format in ("table", "json", "yaml", "csv"):
             capsys.readouterr()
@@ -244,7 +244,7 @@ def test_each_name_in_each_store(
     tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     """A plan as Parquet, CSV, and JSON has the same names, and so do its metrics. On its page, they are only text."""
-    names = draw(seed, 10)
+    names = draw(seed, 8)
     folder = named_fleet(tmp_path / "fleet", names)
     keys = group_keys(names)
     metrics, page, stored = tmp_path / "m.prom", tmp_path / "report.html", {}
