@@ -132,7 +132,8 @@ def put(folder: Path, table: str, rows: list[dict[str, Any]]) -> None:
     """Writes a table of a fleet, with numbers that the schema has as int."""
     numbers = {"partitions", "partition", "broker_id"}
     found = pa.Table.from_pylist(rows)
-    types = [pa.int32() if each.name in numbers else each.type for each in found.schema]
+    texts = [pa.string() if each.type == pa.null() else each.type for each in found.schema]
+    types = [pa.int32() if name in numbers else each for name, each in zip(found.column_names, texts, strict=True)]
     pq.write_table(found.cast(pa.schema(zip(found.column_names, types, strict=True))), folder / f"{table}.parquet")
 
 
