@@ -14,14 +14,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_assign.report.formatting import visible
+from spark_assign.report.formatting import distinct
 
 VERSION = 2
 """Version of the document. New keys, tables, and columns don't change it."""
 
 
-_FORMULA = re.compile("(?:^|(?<=[;\n]))(?=[=+\\-@\t\r\uff0b\uff0d\uff1d\uff20])")
-"""Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language."""
+_FORMULA = re.compile("(?:^|(?<=[;\n]))(?='*[=+\\-@\t\uff0b\uff0d\uff1d\uff20])")
+"""Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language. One
+that starts so after apostrophes gets another one, so that it differs from the text without."""
 
 
 def document(
@@ -79,10 +80,10 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
     def cell(value: Any) -> Any:
         if isinstance(value, list | dict):
-            value = json.dumps(value)
-        if not isinstance(value, str):
-            return value
-        return visible(_FORMULA.sub("'", value))
+            value = json.dumps(value).replace("\x7f", "\\u007f")
+        elif isinstance(value, str):
+            value = distinct(value)
+        return _FORMULA.sub("'", value) if isinstance(value, str) else value
 
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")

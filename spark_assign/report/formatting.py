@@ -31,6 +31,7 @@ _OBEYED = re.compile(
 )
 """Unicode's control and format characters (Cc, Cf), line and paragraph separators, halves of surrogate pairs, and what
 XML can't have (U+FFFE, U+FFFF)."""
+_LIKE_CODE = re.compile(r"\\(?=x(?:[0189a][0-9a-f]|5c|7f)|u[0-9a-f]{4}|U000[1e][0-9a-f]{4})")
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 DASH = "–"
 """Text for null."""
@@ -56,6 +57,13 @@ def visible(text: str, *, escaped: str = "") -> str:
     for character in escaped:
         text = text.replace(character, character.encode("unicode_escape").decode())
     return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def distinct(text: str) -> str:
+    """Returns the text as `visible` does, but so that no two texts become one: a carriage return is `\\x0d`, and a
+    backslash before what looks like such a code is `\\x5c`.
+    """
+    return visible(_LIKE_CODE.sub(r"\\x5c", text).replace("\r", "\\x0d"))
 
 
 @contextmanager
@@ -258,7 +266,8 @@ def short_names(member_ids: Collection[str]) -> dict[str, str]:
     """Returns member ids without the UUID that follows the client id, if they stay distinct; by full member id."""
     short = {member: _UUID.sub("", member) for member in member_ids}
     counts = Counter(short.values())
-    return {member: name if counts[name] == 1 else member for member, name in short.items()}
+    taken = {*member_ids}
+    return {each: name if counts[name] == 1 and name not in taken else each for each, name in short.items()}
 
 
 def without_uuids(text: str) -> str:

@@ -2,6 +2,7 @@
 
 All figures are gauges without timestamps, so parsers of OpenMetrics and of Prometheus' older text format read the same
 values. The file is written under a name that the collector doesn't read, and then renamed, so it is always complete.
+Labels have codes of control characters: Prometheus refuses all metrics of a machine for one U+0000.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, group_key
+from spark_assign.report.formatting import Row, Rows, distinct, group_key
 from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.stores.locations import publish
@@ -124,7 +125,7 @@ def expose(figures: Figures) -> bytes:
         metric = Gauge(f"spark_assign_{name}", about, labels, registry=registry)
         for of, value in values:
             if value is not None:
-                metric.labels(*of).set(value)
+                metric.labels(*map(distinct, of)).set(value)
 
     by_group = ("cluster", "group")
     if figures.run_id is not None:

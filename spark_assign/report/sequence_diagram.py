@@ -197,7 +197,7 @@ def short_name(member_id: str) -> str:
 
 def _lane_width(line: DiagramLine, lane_index: Mapping[Any, int]) -> float:
     """Returns the distance between lifelines that the line's text needs. A box can reach halfway to its neighbors."""
-    num_lanes = 1.5 if line.receiver is None else abs(lane_index[line.receiver] - lane_index[line.actor])
+    num_lanes = 1.5 if line.receiver is None else abs(lane_index[line.receiver] - lane_index[line.actor]) or 1
     return max(200.0, (len(line.text) + 4) * _CHARACTER_WIDTH / num_lanes)
 
 

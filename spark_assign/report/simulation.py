@@ -135,7 +135,7 @@ def summarize_simulation(
     largest = collected(of_first.orderBy(*never, F.desc("paused_partition_ms"), *names).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
-        rows = collected(comparable.where(any_of(largest)), "availability")
+        rows = collected(comparable.where(any_of(largest)).orderBy(*GROUP_KEY, "variant"), "availability")
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
     return "\n".join([*lines, *read_rejected_lines(rejected)]), largest

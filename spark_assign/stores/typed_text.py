@@ -49,7 +49,9 @@ _REPLACEMENT = "\ufffd"
 """The character that Spark reads for bytes that aren't UTF-8; names that differ only in such bytes would be one."""
 
 
-CSV_WRITE = {"header": "true", "quote": '"', "escape": '"'}
+# Spark trims texts when it writes them, control characters too: two names would be one.
+_EXACT = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+CSV_WRITE = {"header": "true", "quote": '"', "escape": '"', **_EXACT}
 
 
 CSV_READ = {**CSV_WRITE, "nullValue": _NULL_TEXT, "multiLine": "true"}

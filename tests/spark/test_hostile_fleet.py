@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import csv
+import glob
+import io
+import itertools
+import json
+import random
 import re
 import subprocess
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import import_module
@@ -13,8 +19,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -24,29 +33,31 @@ from spark_assign.report.listed_groups import collected
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_catalog import last_taken
 from spark_assign.spark import subscription_lists
+from spark_assign.spark.shell_patterns import matches
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import MEMBERS, REPLICAS, SUBSCRIPTION_LISTS, TOPICS
 from spark_assign.tables.replicas import BROKERS
 from spark_assign.tables.simulation import EVENTS
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 from tests.docs.pages import ROOT
 from tests.frames import dataframe, frame_of
+from tests.hostile_names import NAMES, draw, of_cell, of_label
+from tests.sizes import drawn
 
 pytestmark = [pytest.mark.spark]
 
-NAMES = [
-    *("x; touch PWNED #", "$(touch PWNED)", "`touch PWNED`", "'; touch PWNED; '", '"; touch PWNED; "', "-rf", "\\"),
-    *("a\nkind: Secret\n---\nb", "yes", "1e3", "*x", "!!python/object:os.system", "a: b", "<script>alert(1)</script>"),
-    *('"><svg onload=alert(1)>', "{{7*7}}", "\x1b[2J\x1b]0;t\x07", "\u202egnp.exe", "../../etc/passwd", "\U000e0041"),
-]
 SIZES = {"big": 2_300, "small": 2}
 """Members, and as many topics, of two groups."""
 COLUMNS = ("group_id", "member_id", "group_instance_id", "client_id", "client_host", "rack_id")
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> Path:
     """The sample fleet with such names, in a working folder of its own."""
     folder, numbers = tmp_path / "fleet", dict[tuple[str, str], int]()
+    names = [*dict.fromkeys([*(each for each in NAMES if "PWNED" in each or "script>" in each), *draw(seed, 10)])]
+    names = [each for each in names if each]
     folder.mkdir()
     for file in (ROOT / "conf" / "sample-fleet").glob("*.csv"):
         with file.open(newline="") as opened:
@@ -56,7 +67,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for at in columns:
                 if row[at]:
                     number = numbers.setdefault((first[at], row[at]), len(numbers))
-                    row[at] = NAMES[number % len(NAMES)] + (f"~{number}" if number >= len(NAMES) else "")
+                    row[at] = names[number % len(names)] + (f"~{number}" if number >= len(names) else "")
         with (folder / file.name).open("w", newline="") as opened:
             csv.writer(opened).writerows([first, *rows])
     (folder / "snapshot.json").write_bytes((ROOT / "conf" / "sample-fleet" / "snapshot.json").read_bytes())
@@ -114,7 +125,161 @@ def test_manifests_for_keda(fleet: Path, spark: SparkSession, capsys: pytest.Cap
     assert {manifest["kind"] for manifest in manifests} == {"ScaledObject"}
     names = {manifest["spec"]["triggers"][0]["metadata"]["consumerGroup"] for manifest in manifests}
     assert len(names) > 1
-    assert {name.partition("~")[0] for name in names} <= set(NAMES)
+    assert {re.sub(r"~\d+\Z", "", name) for name in names} <= {*NAMES}
+
+
+def put(folder: Path, table: str, rows: list[dict[str, Any]]) -> None:
+    """Writes a table of a fleet, with numbers that the schema has as int."""
+    numbers = {"partitions", "partition", "broker_id"}
+    found = pa.Table.from_pylist(rows)
+    texts = [pa.string() if each.type == pa.null() else each.type for each in found.schema]
+    types = [pa.int32() if name in numbers else each for name, each in zip(found.column_names, texts, strict=True)]
+    pq.write_table(found.cast(pa.schema(zip(found.column_names, types, strict=True))), folder / f"{table}.parquet")
+
+
+def group_keys(names: list[str]) -> list[tuple[str, str]]:
+    """Cluster and group of each group of `named_fleet`."""
+    return [(f"c{number % 2}", name) for number, name in enumerate(names)] + [(name, "g") for name in names]
+
+
+def named_fleet(folder: Path, names: list[str]) -> Path:
+    """A fleet with a group of each name, whose members, clients, hosts, and racks have the names, too, and a cluster of
+    each name.
+    """
+    folder.mkdir()
+    tables = defaultdict[str, list[dict[str, Any]]](list)
+    for number, (cluster, name) in enumerate(group_keys(names)):
+        key, kind = {"cluster": cluster, "group_id": name}, ("classic", "consumer", "share", "classic")[number % 4]
+        assignor = {"classic": "range", "consumer": "uniform"}.get(kind)
+        tables["groups"].append({**key, "assignor": assignor, "group_type": kind})
+        for at in (0, 1):
+            member_id, instance, *of_client = (
+                names[(number + at * 5 + more) % len(names)] for more in (0, 3, 7, 9, 11)
+            )
+            texts = dict(zip(("client_id", "client_host", "rack_id"), of_client, strict=True))
+            is_static = kind == "classic" and instance
+            static = {"group_instance_id": instance if is_static else None}
+            tables["members"].append({**key, "member_id": member_id, **static, **texts})
+            tables["subscriptions"].append({**key, "member_id": member_id, "topic": "t"})
+        tables["owned"].append({**key, "member_id": names[number % len(names)], "topic": "t", "partition": 0})
+        tables["offsets"].append(
+            {**key, "topic": "t", "partition": 0, "committed_offset": 1, "end_offset": 9, "lag": 8}
+        )
+        tables["events"].append(
+            {**key, "at_ms": 1000, "event": "member-leaves", "member_id": names[number % len(names)]}
+        )
+    for cluster in ("c0", "c1", *names):
+        tables["topics"].append({"cluster": cluster, "topic": "t", "partitions": 4})
+        load = {"group_id": None, "in_messages_per_second": 100.0}
+        tables["loads"].append({"cluster": cluster, "topic": "t", "partition": 0, **load})
+        racks = [rack for rack in names if len(rack.encode()) < 256][:9]
+        tables["brokers"] += [{"cluster": cluster, "broker_id": at, "rack_id": rack} for at, rack in enumerate(racks)]
+        tables["replicas"] += [{"cluster": cluster, "topic": "t", "partition": at, "replicas": [at]} for at in range(4)]
+    for table, rows in tables.items():
+        put(folder, table, rows)
+    return folder
+
+
+MANY = ("--top", "100000")
+COMMANDS = [
+    *(("plan", *MANY), ("plan", *MANY, "--details", "*"), ("compare", *MANY), ("migrate", *MANY)),
+    *(("migrate", *MANY, "--details", "*"), ("advise", *MANY, "--capacity", "*=50"), ("advise", "membership", *MANY)),
+    *(("advise", "size", *MANY, "--capacity", "*=50"), ("advise", "zones", *MANY), ("advise", "unused", *MANY)),
+    *(("simulate", *MANY), ("replicas", "check"), ("replicas", "reassign"), ("plan", *MANY, "--group", "[!g]*")),
+]
+"""Every command that prints the groups of a fleet."""
+
+
+def shown(text: str) -> None:
+    """No character of a text controls a terminal or a page."""
+    found = {each for each in text if unicodedata.category(each) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    assert not (found | {*text} & {"\ufffe", "\uffff"}) - {"\n", "\t"}
+
+
+def keys_of(rows: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+    """Cluster and group of each row of a printed table."""
+    return sorted((row.get("cluster") or "", row.get("group_id") or "") for row in rows)
+
+
+def rows_of(printed: str, tables: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of `-o csv`, which has as many as JSON."""
+    lines = iter(csv.reader(io.StringIO(printed, newline="")))
+    found = {}
+    for table in filter(tables.get, tables):
+        header = next(line for line in lines if line)
+        found[table] = [
+            dict(zip(header, map(of_cell, line), strict=True)) for line in itertools.islice(lines, len(tables[table]))
+        ]
+    assert not [*lines]
+    return found
+
+
+def test_each_name_in_each_document(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    """JSON, YAML, and CSV of each command have exactly the names of the fleet, and text controls nothing."""
+    names = draw(seed, 8)
+    folder = named_fleet(tmp_path / "fleet", names)
+    known = {*names, "c0", "c1", "g", ""}
+    for job, *words in random.Random(seed).sample(COMMANDS, drawn(1, len(COMMANDS))):
+        texts = {}
+        for format in ("table", "json", "yaml", "csv"):
+            capsys.readouterr()
+            given = [*words, "--fleet", str(folder), "-o", format]
+            given += ["--events", str(folder / "events.parquet")] if job == "simulate" else []
+            assert import_module(f"jobs.{job}").main(given) == 0
+            texts[format], messages = capsys.readouterr()
+            shown(texts[format])
+            shown(messages)
+        tables = json.loads(texts["json"])["tables"]
+        of_yaml = yaml.load(texts["yaml"], yaml.CSafeLoader)["tables"]
+        of_csv = rows_of(texts["csv"], tables)
+        assert of_yaml.keys() == tables.keys()
+        for table, rows in tables.items():
+            assert keys_of(of_yaml[table]) == keys_of(rows), (job, words, table)
+            assert keys_of(of_csv.get(table, [])) == keys_of(rows), (job, words, table)
+            assert {name for key in keys_of(rows) for name in key} <= known, (job, words, table)
+
+
+def test_each_name_in_each_store(
+    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    """A plan as Parquet, CSV, and JSON has the same names, and so do its metrics. On its page, they are only text."""
+    names = draw(seed, 8)
+    folder = named_fleet(tmp_path / "fleet", names)
+    keys = group_keys(names)
+    metrics, page, stored = tmp_path / "m.prom", tmp_path / "report.html", {}
+    for format in ("parquet", "csv", "json"):
+        place = ["--output", str(tmp_path / format), "--run-id", "r", "--output-format", format]
+        assert import_module("jobs.plan").main(["--fleet", str(folder), *place, "--openmetrics", str(metrics)]) == 0
+        run = read_run(spark, str(tmp_path / format), "r", schemas=STORED_PLAN_TABLES)
+        stored[format] = {table: sorted(map(repr, frame.collect())) for table, frame in run.tables.items()}
+        groups = [row for table in ("metrics", "share_metrics") for row in run.tables[table].collect()]
+        assert sorted((row["cluster"], row["group_id"]) for row in groups) == sorted(keys)
+    assert stored["csv"] == stored["json"] == stored["parquet"]
+    exposed = metrics.read_bytes().decode()
+    shown(exposed)
+    samples = [each for family in text_string_to_metric_families(exposed) for each in family.samples]
+    labels = {(each.labels["cluster"], each.labels["group"]) for each in samples if "group" in each.labels}
+    assert {tuple(map(of_label, each)) for each in labels} == {key for at, key in enumerate(keys) if at % 4 != 2}
+    words = ["--plan", f"{tmp_path}/csv@r", "--fleet", str(folder), "--output-file", str(page)]
+    assert import_module("jobs.report").main([*words, "--title", "</title><script>"]) == 0
+    shown(page.read_text())
+    elements = _Elements(page.read_text()).found
+    assert [tag for tag, _ in elements if tag in ("script", "img", "iframe", "object")] == ["script"]
+    attributes = [(name, value or "") for _, given in elements for name, value in given.items()]
+    assert not [name for name, _ in attributes if name.startswith("on")]
+    assert all(value.startswith("#") for name, value in attributes if name in ("href", "src", "xlink:href"))
+    ids = [value for name, value in attributes if name == "id"]
+    assert len(ids) == len({*ids})
+
+
+def test_a_pattern_finds_exactly_one_name(spark: SparkSession) -> None:
+    """As `tables.quoting.shell_pattern_word` writes it for `--details`, among all names at once."""
+    frame = dataframe(spark, "name string", [(name,) for name in NAMES])
+    patterns = [matches(name=glob.escape(name)).alias(f"p{at}") for at, name in enumerate(NAMES)]
+    for name, *found in frame.select("name", *patterns).collect():
+        assert [NAMES[at] for at, is_match in enumerate(found) if is_match] == [name]
 
 
 def test_a_hundred_thousand_topics_in_one_subscription(spark: SparkSession) -> None:

@@ -466,6 +466,8 @@ def test_numbers_in_words() -> None:
     uuid = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
     assert short_names({f"a-{uuid}", "b"}) == {f"a-{uuid}": "a", "b": "b"}
     assert short_names({f"a-{uuid}", "a"}) == {f"a-{uuid}": f"a-{uuid}", "a": "a"}
+    unchanged = {"a", f"a-{uuid}", f"a-{uuid}-{uuid}"}
+    assert short_names(unchanged) == {each: each for each in unchanged}, "two of them became one"
 
 
 def _luminance(colour: str) -> float:

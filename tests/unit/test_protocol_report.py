@@ -108,6 +108,7 @@ def test_the_sequence_drawn(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert", reason="drawing is an extra")
     draw_sequence(trace(JOIN * 8), str(tmp_path / "story.svg"), "a story")
     draw_sequence([], str(tmp_path / "nothing.png"))
+    draw_sequence(trace([(0, "coordinator", "coordinator", "JoinGroup", "")]), str(tmp_path / "member.svg"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()
     assert (tmp_path / "nothing.png").read_bytes().startswith(b"\x89PNG")
 
