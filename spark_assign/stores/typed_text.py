@@ -10,6 +10,7 @@ This is only for files that the driver can't read, and for options of Spark's re
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -41,8 +42,8 @@ _MALFORMED = "_malformed_record"
 _NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"
 
 
-# The text that Spark reads as null. With the default, the empty string, `""` would be null too.
-_NULL_TEXT = "\x00"
+_NULL_TEXT = secrets.token_hex()
+"""The text that Spark reads as null, which is no value. With the default, the empty string, `""` would be null too."""
 
 
 _REPLACEMENT = "\ufffd"
