@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.assignors.custom import GroupAssignor
+from spark_assign.assignors.custom import GroupAssignor, MemberSubscription
 from spark_assign.assignors.custom import GroupSpec as CustomGroup
 from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.comparison.kernel.compare import AS_GIVEN, CompareParams, compare
@@ -147,6 +152,51 @@ def test_an_assignor_of_ones_own() -> None:
         "half": ("assignor-failed", r"Odd: ValueError: it assigns to '\ud800', which isn't a member of the group"),
         "missing": ("assignor-failed", "Odd: KeyError: 'missing'"),
     }
+
+
+class Wild(GroupAssignor):
+    """Returns numbers of any type, changes the group that it got, or fails in a way of its own."""
+
+    def assign_group(self, group: CustomGroup) -> Mapping[str, Iterable[tuple[str, int]]]:
+        first, case = group.members[0].member_id, group.cluster
+        group.partitions.update(t=99, u=1)
+        group.members.append(MemberSubscription("new"))
+        if case == "exit":
+            sys.exit()
+        if case in ("silent", "surrogate", "generator"):
+            raise {"silent": Silent, "surrogate": ValueError, "generator": GeneratorExit}[case]("\ud800")
+        numbers: dict[str, Any] = {
+            "numpy": np.int64(2),
+            "2.0": 2.0,
+            "0.5": 0.5,
+            "half": Fraction(1, 2),
+            "nan": math.nan,
+        }
+        numbers |= {"np": np.float64(0.5), "decimal": Decimal("0.5"), "text": "1", "none": None, "beyond": 98}
+        return {"new" if case == "member" else first: [("u" if case == "topic" else "t", numbers.get(case, 0))]}
+
+
+class Silent(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_whatever_an_assignor_of_ones_own_does_stays_in_its_group() -> None:
+    """Only whole numbers are partitions, and what it changes in its input doesn't count."""
+    cases = ("numpy", "2.0", "0.5", "half", "nan", "np", "decimal", "text", "none", "beyond", "topic", "member")
+    cases += ("exit", "silent", "surrogate", "generator")
+    rows = [plain("a", case=case, owned={"a": [("t", 3)]}) for case in cases]
+    found = plan_rows(facts(rows, []), PlanParams((("*", "wild"),), (*NAMES, "wild"), {"wild": Wild()}))
+    assert assigned(found) == {case: {"a": {("t", 2)}} for case in ("numpy", "2.0")}
+    details = {row["cluster"]: row["detail"] for row in found if row["kind"] == "rejected"}
+    assert details.keys() == {*cases} - {"numpy", "2.0"}
+    for case in ("0.5", "np", "decimal"):
+        assert details[case] == "Wild: ValueError: it assigns t-0.5, which isn't a whole number"
+    assert details["topic"] == "Wild: ValueError: it assigns u-0, which does not exist or nobody subscribes to"
+    assert details["silent"] == "Wild: Silent: it has no text"
+    assert details["surrogate"] == r"Wild: ValueError: \ud800"
 
 
 def configured(case: str, assignor: str | None, kind: str | None = None) -> dict[str, Any]:
