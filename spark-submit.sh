@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
 # Runs a job on Spark: sets up Python on first use, ships the package, chooses Spark's settings.
 set -euo pipefail
-source "$(dirname -- "${BASH_SOURCE[0]}")/conf/launcher.sh"
+self="${BASH_SOURCE[0]}"
+while [[ -L "$self" ]]; do # a link to this script; readlink of macOS may lack -f
+  link="$(readlink -- "$self")"
+  if [[ "$link" != /* ]]; then link="$(dirname -- "$self")/$link"; fi
+  self="$link"
+done
+source "$(dirname -- "$self")/conf/launcher.sh"
 
 usage() {
   cat <<TEXT
@@ -194,7 +200,8 @@ if without_spark "$@"; then spark=""; else check_java; fi
 set_up "spark,$(extras_of "$job")"
 
 if [[ -z "$spark" ]]; then
-  command=(env SPARK_ASSIGN_ENGINE=spark "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
+  command=(env SPARK_ASSIGN_ENGINE=spark "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}")
+  add_program "$PYTHON" "$job_file" "$@"
 else
   if [[ "$environment" == local || -z "${SPARK_HOME:-}" ]]; then
     spark_home="$(find_pyspark)"
@@ -256,7 +263,8 @@ else
   for setting in ${conf[@]+"${conf[@]}"}; do options+=(--conf "$setting"); done
   # Spark adds a module to each JVM that no job uses, and for which the JVM prints a warning: this java leaves it out.
   [[ -n "$cluster" ]] || variables+=("JAVA_HOME=$ROOT/conf/spark/java" "SPARK_ASSIGN_JAVA=$java")
-  command=(env "${variables[@]}" "$spark_home/bin/spark-submit" "${options[@]}" "$job_file" "$@")
+  command=(env "${variables[@]}")
+  add_program "$spark_home/bin/spark-submit" "${options[@]}" "$job_file" "$@"
   # With the driver here, its Python starts the JVM, after its checks, instead of the reverse. Standard output, standard
   # error, signals, and the exit code are then those of the job: spark-submit would merge the two streams.
   if [[ -z "$dry_run$cluster" ]] && ! has_setting spark.remote; then
@@ -273,7 +281,8 @@ else
     [[ -n "${HADOOP_CONF_DIR:-}" || "$(setting spark.master)" != local* ]] || files=yes
     command=(env "${variables[@]}" "PYSPARK_PYTHON=${worker:-${PYSPARK_PYTHON:-$PYTHON}}" PYTHONHASHSEED=0
       "SPARK_ASSIGN_LOCAL_FILES=$files" "PYTHONPATH=$path${PYTHONPATH:+:$PYTHONPATH}"
-      "PYSPARK_SUBMIT_ARGS=$(shell_quoted "${options[@]}" pyspark-shell)" "${driver:-$PYTHON}" "$job_file" "$@")
+      "PYSPARK_SUBMIT_ARGS=$(shell_quoted "${options[@]}" pyspark-shell)")
+    add_program "${driver:-$PYTHON}" "$job_file" "$@"
   fi
 fi
 

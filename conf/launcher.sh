@@ -103,3 +103,9 @@ set_up() {
 
 # The words as a shell, and PySpark, split a line.
 shell_quoted() { "$PYTHON" -I -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"; }
+
+# Adds a program and its arguments to `command`, which starts with env: that takes a path with = for a variable.
+add_program() { # PROGRAM ARGUMENTS
+  if [[ "$1" == *=* ]]; then command+=(sh -c 'exec "$@"' sh); fi
+  command+=("$@")
+}

@@ -333,7 +333,7 @@ def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logg
     try:
         if file is not None:
             write(outcome, file)
-    except OSError as error:
+    except (OSError, SparkAssignError) as error:
         log.error("%s: --outcome %s can't be written: %s", outcome.job, file, problem_of(error))
         return False
     return True

@@ -152,7 +152,7 @@ def require_format(name: str | None) -> None:
 class CheckedType(click.types.StringParamType):
     """A text that a function checks before a job starts: it raises ConfigError."""
 
-    def __init__(self, check: Callable[[str], None]) -> None:
+    def __init__(self, check: Callable[[str], object]) -> None:
         self._check = check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -212,8 +212,9 @@ PATH, FILE_TO_WRITE = PathType(), PathType()
 """A path, and one of a file that a job writes in the end (`require_file_to_write`)."""
 FORMAT = CheckedType(require_format)
 """A format of tables, which the engine must have."""
-INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType(lambda _: None)
-"""A location that is read, one that is written, and one that isn't checked."""
+INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType(local_path)
+"""A location that is read, one that is written, and one of which only the form is
+checked."""
 INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))
 """A file or folder that is read, and one that is written."""
 LOCAL_FOLDER = LocalFolderType()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlparse, urlsplit
 
 from spark_assign.stores.time_limit import within
-from spark_assign.tables.errors import DISK_FAILURES, SourceError, in_one_line, reason
+from spark_assign.tables.errors import DISK_FAILURES, ConfigError, SourceError, in_one_line, reason
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+_FILE_URI = re.compile("file:/(?!/[^/])")
 SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
 _DENIED = re.compile("denied|forbidden|permission|unauthorized", re.IGNORECASE)
 ANSWER_SECONDS = 30.0
@@ -52,8 +53,13 @@ def local_path(location: str) -> str | None:
 
     A path without a scheme can also mean the cluster's default file system. The caller must ensure that the local
     path is the same folder.
+
+    Raises:
+        ConfigError: a URI with the scheme `file:` has a host, or a relative path.
     """
     if location.startswith("file:"):
+        if not _FILE_URI.match(location):
+            raise ConfigError(f"{location} isn't a path of this machine. Give file:///PATH, without a host, or /PATH")
         return "/" + location.removeprefix("file:").lstrip("/")
     if _SCHEME.match(location):
         return None
@@ -68,6 +74,7 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
 
     Raises:
         pyarrow.ArrowException: pyarrow doesn't know the file system.
+        ConfigError: see `local_path`.
         OSError: it can't be reached, or hasn't answered in `ANSWER_SECONDS`. A call of pyarrow can't be interrupted, so
             another thread makes the first one.
     """

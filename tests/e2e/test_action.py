@@ -89,8 +89,7 @@ class Repository:
         self.git("init", "-q", "--bare", str(folder / "origin"))
         self.git("clone", "-q", str(folder / "origin"), str(self.clone))
         self.change(TOPIC % 12)
-        self.git("-C", str(self.clone), "add", ".")
-        self.git("-C", str(self.clone), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "base")
+        self.commit("base")
         self.git("-C", str(self.clone), "push", "-q", "origin", "HEAD:main")
         base = self.git("-C", str(self.clone), "rev-parse", "HEAD")
         self.write("event.json", json.dumps({"pull_request": {"number": 7, "base": {"sha": base}}}))
@@ -103,6 +102,10 @@ class Repository:
 
     def change(self, text: str) -> None:
         self.write(f"clone/{FOLDER}/t.yaml", text)
+
+    def commit(self, message: str) -> None:
+        self.git("-C", str(self.clone), "add", ".")
+        self.git("-C", str(self.clone), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", message)
 
     def git(self, *words: str) -> str:
         return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout.strip()
@@ -155,15 +158,38 @@ def test_a_pull_request_is_commented_once(repository: Repository) -> None:
     assert repository["gh"].splitlines()[-1] == (
         "api --silent --method PATCH repos/o/r/issues/comments/42 --field body=@comment.md"
     )
-    assert repository.run(**{"changes-map": "no/map.toml"})[0] == 2
+    code, log = repository.run(**{"changes-map": "no/map.toml"})
+    assert (code, "doesn't have the file of the input changes-map: no/map.toml" in log) == (2, True)
     assert list(repository.home.rglob("[xyz]")) == []
 
 
 def test_files_that_no_version_has(repository: Repository) -> None:
     """A wrong name isn't a comparison of nothing with nothing, which would succeed forever."""
-    code, log = repository.run(files="k/*.yaml")
-    assert code == 2
-    assert r"No version has the file or folder of the input files: k/\*.yaml" in log
+    for files, message in {
+        "k/*.yaml": r"No version has the file or folder of the input files: k/\*.yaml",
+        "../x": "The input files, or a link of that name, leads out of the repository: ../x",
+    }.items():
+        code, log = repository.run(files=files)
+        assert (code, message in log) == (2, True)
+
+
+def test_the_base_is_a_name(repository: Repository) -> None:
+    """A branch or a tag is fetched; without a pull request, there is no default, and nothing is compared. The old files
+    are there, whatever attributes they have."""
+    repository.write("clone/.gitattributes", "* export-ignore\n")
+    repository.commit("attributes")
+    git = ("-C", str(repository.clone))
+    repository.git(*git, "push", "-q", "origin", "HEAD:old", "HEAD:refs/tags/v1")
+    repository.change(TOPIC % 24)
+    for name in ("old", "v1"):
+        assert repository.run(base=name)[0] == 0
+        assert "| 12 | 24 |" in repository["comment"]
+    for base, message in {
+        "": "name what to compare with",
+        "gone": "The commit of the input base can't be fe",
+    }.items():
+        code, log = repository.run(base=base)
+        assert (code, message in log) == (2, True)
 
 
 def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:
@@ -176,4 +202,5 @@ def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:
     assert "t.yaml:2: isn't valid YAML" in repository["comment"]
     shutil.rmtree(repository.clone / FOLDER)
     (repository.clone / FOLDER).symlink_to("/etc")
-    assert repository.run()[0] == 2
+    code, log = repository.run()
+    assert (code, "leads out of the repository: kafka" in log) == (2, True)

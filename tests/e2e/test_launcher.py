@@ -377,6 +377,25 @@ def test_a_folder_with_a_colon(clone: Path, program: str) -> None:
     assert f"{program}: the folder {clone.parent}/c:d has a colon in its path" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["spark-assign", "spark-submit.sh"])
+def test_an_equals_sign_and_links(clone: Path, stubs: dict[str, str], program: str, tmp_path: Path) -> None:
+    """A path with = isn't a variable, also in a printed line; a relative link to an absolute link is followed."""
+    moved = clone.rename(clone.parent / "a=b")
+    environment = {name: value.replace(str(clone), str(moved)) for name, value in stubs.items()}
+    environment["JAVA_HOME"] = str(moved / "java")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to(moved / program)
+    (tmp_path / "two").symlink_to("links/one")
+    words, ran = ("config", "--check", "x"), f"{moved}/jobs/config.py --check x\n"
+    done = launch(tmp_path, *words, program="two", **environment)
+    assert (done.returncode, done.stdout.partition(" ")[2]) == (0, ran), done.stderr
+    (moved / "venv").symlink_to(ROOT / ".venv")
+    words = ("--dry-run", "config", "--show", "plan")
+    line = launch(moved, *words, program=program, SPARK_ASSIGN_VENV=str(moved / "venv")).stdout
+    pasted = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (pasted.returncode, pasted.stdout != "") == (0, True), pasted.stderr
+
+
 def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
     """Every missing table with where it was looked for; no traceback."""
     done = submit("plan", "--fleet", str(tmp_path), "--output", str(tmp_path / "out"), program="spark-assign")

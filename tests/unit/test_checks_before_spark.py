@@ -58,6 +58,17 @@ WRONG = [
     ("replicas", ["operate", *SAMPLE, "--restart", "a"], "'a' is not a valid integer"),
     ("replicas", ["reassign", *SAMPLE, "--add", "x"], "'x' is not a valid integer"),
     ("daily", ["--clusters", "/nowhere.toml", "--output", "/tmp"], "/nowhere.toml: can't be read"),
+    *(
+        (job, words, f"{words[-1]} isn't a path of this machine. Give file:///PATH, without a host, or /PATH")
+        for job, words in (
+            ("plan", ["--sample", "--output", "file://host/x"]),
+            ("plan", ["--sample", "--outcome", "file:x"]),
+            ("plan", ["--fleet", "file://localhost/x"]),
+            ("check", ["--plan", "file://host/x"]),
+            ("config", ["--keep", "30d", "--prune", "file://host/x"]),
+            ("daily", ["--sample", "--output", "file://host/x"]),
+        )
+    ),
 ]
 
 
@@ -100,7 +111,8 @@ def test_locations_that_only_the_engine_knows(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder that exists decides; a file is in the way with and without a slash in its name."""
-    require_output(str(tmp_path / "new" / "folder"))
+    for scheme in ("", "file:", "file://"):
+        require_output(f"{scheme}{tmp_path / 'new' / 'folder'}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="file isn't a folder"):

@@ -109,6 +109,8 @@ def test_a_host_that_is_none(host: str) -> None:
     """Wrong input, before a request is sent."""
     with pytest.raises(ConfigError, match="expected the URL of a token endpoint"):
         client_oauth.endpoint({client_oauth.URL: f"http://{host}/t"}, Login())
+    with pytest.raises(ConfigError, match="expected the URL of a token endpoint"):
+        client_oauth.endpoint({client_oauth.URL: "file://host/t"}, Login())
 
 
 @cases(

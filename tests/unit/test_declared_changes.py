@@ -96,6 +96,24 @@ def test_differences(tmp_path: Path, name: str, template: str, before: tuple, af
     assert changed(tmp_path, name, *[template.format(*after)] * 2) == ([], [])
 
 
+@cases("kind", "List", "KafkaTopicList")
+def test_items_of_a_list_are_documents(tmp_path: Path, kind: str) -> None:
+    """Of `kubectl get`, and of the API server, whose items have no kind. A topic that moves into a list isn't new."""
+    text, own = TOPIC.format(12, 1), "" if kind == "List" else "kind: KafkaTopic\n"
+    item = text.replace("# orders\n", "").replace(own, "", 1).replace("\n", "\n  ")
+    listed = f"kind: {kind}\nitems:\n- {item}\n- kind: Job"
+    assert changed(tmp_path, "t.yaml", text, listed)[0] == []
+    change = ("topic", "shop", "orders", "partitions", 12, 24, f"t.yaml:{8 if own == '' else 7}")
+    assert changed(tmp_path, "t.yaml", text, listed.replace("12", "24"))[0] == [change]
+    assert changed(tmp_path, "t.yaml", f"kind: {kind}\nitems: null", f"kind: {kind}\nitems: []") == ([], [])
+    named = listed.replace("name: orders", "name: ''")
+    with pytest.raises(ConfigError, match=r"t.yaml:3: the KafkaTopic has no metadata.name"):
+        changed(tmp_path, "t.yaml", text, named)
+    nested = f"{'{kind: List, items: [' * 40}{']}' * 40}"
+    with pytest.raises(ConfigError, match="nested more than 64 deep"):
+        changed(tmp_path, "t.yaml", text, nested)
+
+
 def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
     """Also those of workloads that don't change; the mapping file names groups and members per replica."""
     texts = ["---\n".join(DEPLOYMENT.format(*each) for each in ((3, "a"), (n, "b"))) for n in (2, 4)]

@@ -144,6 +144,7 @@ class Launched:
         words = shlex.split(line)
         at = next(i for i, word in enumerate(words) if i and "=" not in word)
         self.environment = dict(word.split("=", 1) for word in words[1:at])
+        at += 4 * (words[at] == "sh")  # which starts a program with = in its path
         self.binary = words[at]
         self.options = list(zip(words[at + 1 :: 2], words[at + 2 :: 2], strict=False))
 

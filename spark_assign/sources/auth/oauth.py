@@ -61,7 +61,7 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
     """
     url = properties.get(URL, "").strip()
     parts = split_url(url)
-    if parts.scheme not in ("http", "https", "file") or not (parts.hostname or parts.scheme == "file"):
+    if parts.scheme not in ("http", "https", "file") or bool(parts.hostname) == (parts.scheme == "file"):
         raise ConfigError(f"{URL}: expected the URL of a token endpoint (https://…), or file:///… with a token in it")
     if "@" in parts.netloc:
         raise ConfigError(f"{URL}: a password does not belong into the URL; give {_CREDENTIALS}.id and .secret")

@@ -1,7 +1,7 @@
 """Reads what two versions of files declare about Kafka, and returns the differences.
 
 - Manifests of Kubernetes (`.yaml`, `.yml`, `.json`): Strimzi's KafkaTopic, KafkaConnector, and KafkaNodePool; replicas
-  of Deployments and StatefulSets.
+  of Deployments and StatefulSets; also as items of a List.
 - `terraform show -json` (`.json`): topics of the providers Mongey/kafka, confluent, aws, and aiven; the planned values
   of a plan, or the values of a state.
 - Java properties (`.properties`): assignor, protocol, and timeouts of the clients of a group.
@@ -358,6 +358,14 @@ def _manifest(where: str, document: Any) -> _Read:
         yield ("a document without kind", "", where), _Declared({"": document}, where)
         return
     kind, meta = document["kind"], document.fields("metadata")
+    items = document.get("items", ...)
+    if kind.endswith("List") and isinstance(items, list | None):  # of kubectl get, or of the API server
+        for item in items or ():
+            line = min(item.lines.values(), default=0) if isinstance(item, _Fields) else 0
+            if isinstance(item, _Fields) and kind != "List":  # whose items have no kind of their own
+                item.setdefault("kind", kind.removesuffix("List"))
+            yield from _manifest(f"{where.rpartition(':')[0]}:{line}" if line else where, item)
+        return
     if kind not in _KINDS:  # such as a Kustomization, which needs no name
         title, space = (str(meta.get(key) or "") for key in ("name", "namespace"))
         yield (kind, space, title or where.rpartition(":")[0]), _Declared({"": document}, where)
