@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.cli.cluster_snapshots import read_labels, shown_name
-from spark_assign.cli.job import FAILURE, Options, job, spark_session, write
+from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
@@ -36,6 +36,7 @@ from spark_assign.cli.options import (
     location_option,
     parameter_options,
     require_input,
+    require_local_folder,
     sample,
     top,
 )
@@ -132,6 +133,8 @@ def main(options: Options) -> int:
     """Runs the steps, and writes the pages."""
     options.run_id = time.strftime("%Y%m%d", time.gmtime()) if options.run_id is None else safe_run_id(options.run_id)
     day = Path(options.output) / options.run_id
+    for name in ("steps", "owners"):
+        require_local_folder(str(day / name))
     spark = spark_session("daily", options)
     outcomes: dict[str, StepOutcome] = {}
     run_steps(_steps(options, outcomes), day / "steps", options.parallel, partial(_run, options), outcomes)
@@ -155,7 +158,7 @@ def main(options: Options) -> int:
     counts = ", ".join(f"{name} {number:,}" for name, number in options.outcome.counts.items())
     lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in rows.parts]
     options.outcome.summary = "\n".join([*lines, f"daily {options.run_id}: {counts}"])
-    write(options.outcome, str(day / "outcome.json"))
+    publish(options.outcome.as_json().encode(), day / "outcome.json")
     print(f"{options.outcome.summary}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")
     for name, table in rows.tables().items():
         listed(name, table[: options.top])

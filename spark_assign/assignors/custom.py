@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_assign.assignors.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, PartitionSlices, compress
+from spark_assign.tables.errors import CODE_FAILURES, failure_of_code
 
 TopicPartition = tuple[str, int]
 
@@ -72,7 +73,7 @@ class GroupAssignor(ABC):
         """Returns the partitions of each member, by member id.
 
         Members left out get nothing. The group is rejected if the result is invalid in Kafka (an unknown member, or a
-        partition that doesn't exist or has two owners), or if the method raises an exception.
+        partition that isn't a whole number, doesn't exist, or has two owners), or if the method raises an exception.
         """
 
 
@@ -82,13 +83,14 @@ def assign_custom(specs: GroupSpecs, selected: BoolArray, assignor: GroupAssigno
     rejected: dict[int, tuple[str, str]] = {}
     for group in np.flatnonzero(selected).tolist():
         group_spec = read_group(specs, group)
+        # Copies, because an assignor can change what it gets.
+        known = {member.member_id for member in group_spec.members}, dict(group_spec.partitions)
         try:
             assignment = {member: list(partitions) for member, partitions in assignor.assign_group(group_spec).items()}
-            _check(group_spec, assignment)
-        except Exception as error:
-            rejected[group] = "assignor-failed", f"{type(assignor).__name__}: {type(error).__name__}: {error}"
-        else:
+            _check(*known, assignment)
             slices.append(_to_slices(specs, group, assignment))
+        except CODE_FAILURES as error:
+            rejected[group] = "assignor-failed", f"{type(assignor).__name__}: {failure_of_code(error)}"
     return GroupAssignments.of(EMPTY_SLICES.concat(*slices), rejected)
 
 
@@ -119,15 +121,16 @@ def read_group(specs: GroupSpecs, group: int) -> GroupSpec:
     )
 
 
-def _check(group: GroupSpec, assignment: Mapping[str, list[TopicPartition]]) -> None:
-    """Raises `ValueError` if an assignment is invalid."""
-    known = {member.member_id for member in group.members}
+def _check(members: set[str], counts: Mapping[str, int], assignment: Mapping[str, list[TopicPartition]]) -> None:
+    """Raises an exception if an assignment is invalid for these members and partition counts."""
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignment.items():
-        if member not in known:
+        if member not in members:
             raise ValueError(f"it assigns to {member!r}, which isn't a member of the group")
         for topic, partition in partitions:
-            if not 0 <= partition < group.partitions.get(topic, 0):
+            if partition != int(partition):
+                raise ValueError(f"it assigns {topic}-{partition}, which isn't a whole number")
+            if not 0 <= partition < counts.get(topic, 0):
                 raise ValueError(f"it assigns {topic}-{partition}, which does not exist or nobody subscribes to")
             if (topic, partition) in owners:
                 raise ValueError(f"it assigns {topic}-{partition} to {owners[topic, partition]!r} and to {member!r}")

@@ -29,13 +29,23 @@ from spark_assign.cli.options import (
     FILE_TO_WRITE,
     LOCATION,
     DurationType,
+    LocationType,
     MovedOption,
     check_rule,
     location_option,
     require_file_to_write,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
-from spark_assign.stores.locations import file_system, is_special, join, problem_of, without_credentials, write_in_place
+from spark_assign.stores.locations import (
+    file_system,
+    is_path,
+    is_special,
+    join,
+    local_path,
+    problem_of,
+    without_credentials,
+    write_in_place,
+)
 from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
 from spark_assign.tables.parameters import largest
 
@@ -121,7 +131,7 @@ def run_job(
     try:
         with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
             exit_code = run()
-    except (Exception, KeyboardInterrupt, Terminated, OutputClosed, OutputFailed) as raised:
+    except BaseException as raised:  # also SystemExit of a module of the user, and a panic of the embedded engine
         if stop := stop_behind(raised):
             exit_code, (stopped_by, word) = stop, STOPS[stop]
             if stop != CLOSED:
@@ -137,9 +147,6 @@ def run_job(
             log.error("%s", text, exc_info=verbose)
             outcome.failed(kind, message)
             exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
-    except BaseException as error:  # passed on, but the outcome file must report it
-        outcome.failed(type(error).__name__, "the job was stopped")
-        raise
     finally:
         is_written = _write(outcome, exit_code, file, log)
     return exit_code if is_written else FAILURE
@@ -564,6 +571,9 @@ def check_value(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             raise click.BadParameter(f"{str(each)[:40]} isn't a number of at most {most:,}.", ctx, param)
         if isinstance(each, str) and _NO_UTF8.search(each):
             raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
+        is_location = isinstance(each, str) and isinstance(param.type, LocationType) and is_path(each)
+        if is_location and _NO_UTF8.search(local_path(each) or ""):
+            raise click.BadParameter("the path of the current folder isn't UTF-8.", ctx, param)
 
 
 def _options(ctx: click.Context) -> Options:

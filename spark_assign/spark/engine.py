@@ -135,16 +135,27 @@ def _server_address() -> str:
     os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
     with needs_extra("the embedded engine needs pysail", "embedded"):
         from pysail.spark import SparkConnectServer
-    if ignored := sorted(name for name in os.environ if name.startswith("SAIL_")):
-        # Sail's own settings, of which a wrong one ends the process.
+    if ignored := sorted(name for name in os.environ if name.startswith(("SAIL_", "TOKIO_"))):
+        # Settings of Sail and of its runtime, of which a wrong one ends the process.
         _log.warning("The embedded engine ignores %s.", ", ".join(ignored))
         for name in ignored:
             del os.environ[name]
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
+    # Sail reads all variables when it starts, and panics at one that isn't UTF-8, such as PWD of such a folder.
+    hidden = {name: value for name, value in os.environb.items() if not _is_utf8(name + value)}
+    for key in hidden:
+        del os.environb[key]
+    try:
+        server = SparkConnectServer("127.0.0.1", 0)
+        server.start(background=True)
+    finally:
+        os.environb.update(hidden)
     atexit.register(server.stop)
     host, port = server.listening_address or ("", 0)
     return f"sc://{host}:{port}"
+
+
+def _is_utf8(text: bytes) -> bool:
+    return text.decode(errors="ignore").encode() == text
 
 
 def choose() -> tuple[str, str]:

@@ -6,9 +6,11 @@ a killed removal leaves belongs to no run, and the next removal takes it. The ru
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -24,6 +26,8 @@ from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.stores.targets import MAX_MANIFEST_BYTES, CatalogTarget, rows_of_file, too_large, unreadable_manifest
 from spark_assign.tables.errors import SourceError, reason
 
+_ABANDONED = timedelta(days=1)
+"""A younger attempt without a row of the manifest might still be written. The row would then replace a complete run."""
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")
 _STARTED = "%Y%m%dT%H%M%S%fZ"
 _NAMES = r"[A-Za-z0-9._-]{1,200}/\d{8}T\d{12}Z-[0-9a-f]{6}"
@@ -88,7 +92,7 @@ def stored_attempts(
 
 
 def expired(attempts: Iterable[StoredAttempt], keep: timedelta, now: datetime) -> list[StoredAttempt]:
-    """Returns the attempts that finished, or started without finishing, longer ago than `keep`.
+    """Returns the attempts that finished longer ago than `keep`, or started without finishing, then at least a day ago.
 
     Of each location, the run that finished last is never among them. An attempt that finished later than the run, but
     started before it, goes with the run (`run_store`).
@@ -101,7 +105,8 @@ def expired(attempts: Iterable[StoredAttempt], keep: timedelta, now: datetime) -
         valid[each.location, each.run_id] = each
 
     kept = {run for run in valid.values() if newest[run.location] == run.run_id}
-    old = {each for each in attempts if each.last_used_at < now - keep} - kept
+    age = {True: keep, False: max(keep, _ABANDONED)}
+    old = {each for each in attempts if each.last_used_at < now - age[each.finished_at is not None]} - kept
     gone = {(run.location, run.run_id) for run in valid.values() if run in old}
     return [each for each in attempts if each in old or (each.finished_at and (each.location, each.run_id) in gone)]
 
@@ -201,7 +206,12 @@ def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
             run = f"{table.path}/run_id={run_id}"
             if files.get_file_info(f"{run}/attempt={attempt}").type == fs.FileType.Directory:
                 files.delete_dir(f"{run}/attempt={attempt}")
-                if not files.get_file_info(fs.FileSelector(run)):
+                if files.get_file_info(fs.FileSelector(run)):
+                    continue
+                if files.type_name == "local":  # the folder stays if a job has just started to write there
+                    with suppress(OSError):
+                        os.rmdir(run)
+                else:
                     files.delete_dir(run)
 
 

@@ -117,6 +117,19 @@ def find_fault(error: BaseException) -> FleetError | SourceError | None:
     return find_row_fault(error) or file_fault or find_unreadable(error)
 
 
+CODE_FAILURES = (Exception, SystemExit, GeneratorExit)
+"""What code of the user can raise, such as an assignor, without an end of the process as its reason."""
+
+
+def failure_of_code(error: BaseException) -> str:
+    """Returns the class and the message of one of `CODE_FAILURES`, as a text that a table can have."""
+    try:
+        message = str(error)
+    except CODE_FAILURES:
+        message = "its message can't be read"
+    return f"{type(error).__name__}: {message}".encode(errors="backslashreplace").decode()
+
+
 DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 """Numbers of the errors of a disk that is full or fails: no other input would help."""
 

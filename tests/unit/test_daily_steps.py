@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -235,3 +236,32 @@ def test_a_cluster_with_connect_only(tmp_path: Path, folder: str, rows: list[tup
     (tmp_path / "fleet" / folder / "snapshot.json").write_text(summary)
     options = daily.main.parse(["--clusters", str(tmp_path / "clusters.toml"), "--output", str(tmp_path)])
     assert [(row["cluster"], row["stale"]) for row in daily._clusters(options, {})] == rows
+
+
+@cases(
+    "name is_folder problem",
+    ("d/steps", False, "isn't a folder"),
+    ("d/owners", False, "isn't a folder"),
+    ("d", False, "isn't a folder"),
+    ("d/outcome.json", True, "Can't write .*outcome.json: Is a directory"),
+)
+def test_what_is_in_the_place_of_an_output(
+    name: str,
+    is_folder: bool,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is wrong input, whose message names it."""
+    empty = SimpleNamespace(alerts=[], deploys=[], advice=[], clusters=[], parts=[], tables=dict)
+    fakes = {"_collect": (empty, {}), "_write_pages": None, "_write_metrics": None, "spark_session": None}
+    for function, result in {**fakes, "read_owners": [], "run_steps": None}.items():
+        monkeypatch.setattr(daily, function, lambda *_, result=result: result)
+    place = tmp_path / name
+    (place if is_folder else place.parent).mkdir(parents=True, exist_ok=True)
+    if not is_folder:
+        place.touch()
+    assert daily.main(["--sample", "--output", str(tmp_path), "--run-id", "d"]) == 2
+    assert re.search(problem, caplog.text)
+    assert str(place) in caplog.text

@@ -116,13 +116,17 @@ def test_the_engine_outlives_ctrl_c() -> None:
 
 @pytest.mark.embedded
 def test_neither_a_proxy_nor_settings_of_sail_are_used() -> None:
-    """The connection to the server of the same process has all rows. A wrong setting of Sail would end the process."""
+    """The connection to the server of the same process has all rows. A wrong setting of Sail would end the process, as
+    would a variable that isn't UTF-8, which others still see."""
     proxies = dict.fromkeys(("grpc_proxy", "https_proxy", "http_proxy"), "http://user:secret@127.0.0.1:1")
     environment = {**os.environ, **proxies, "no_proxy": "", "no_grpc_proxy": "", "SAIL_MODE": "bogus", "SAIL_X": "1"}
-    program = "from spark_assign import embedded_session; print(embedded_session().range(5).count())"
+    environment |= {"TOKIO_WORKER_THREADS": "0", "PWD": "/\udcff", "\udcff": "x"}
+    program = "import os; from spark_assign import embedded_session; print(embedded_session().range(5).count())"
+    program += r"; assert os.environ['PWD'] + os.environ['\udcff'] == '/\udcffx'"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
-    assert (done.stdout, done.stderr) == ("5\n", "The embedded engine ignores SAIL_MODE, SAIL_X.\n")
+    assert done.stdout == "5\n"
+    assert done.stderr == "The embedded engine ignores SAIL_MODE, SAIL_X, TOKIO_WORKER_THREADS.\n"
 
 
 @pytest.mark.parametrize("listens", [True, False])

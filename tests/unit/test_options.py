@@ -149,6 +149,19 @@ def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixtu
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("words", [["--output", "./plans"], ["--fleet", "./fleet"]])
+def test_a_current_folder_that_is_not_utf_8(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No engine reads or writes there. A name in a catalog, or another folder, has nothing to do with it."""
+    folder = tmp_path / "\udcff"
+    (folder / "fleet").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    assert example(lambda options: 0)(words) == 2
+    assert f"Invalid value for '{words[0]}': the path of the current folder isn't UTF-8." in capsys.readouterr().err
+    assert example(lambda options: 0)([words[0], str(tmp_path)]) == 0
+
+
 @cases(
     "name words number",
     ("replicas operate", ["--restart", "1,3000000000"], "3000000000"),

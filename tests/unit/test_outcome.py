@@ -79,19 +79,13 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     (RuntimeError("first\nsecond"), 3, "RuntimeError", "first"),
     (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
     (Terminated(), 143, "Terminated", "terminated"),
-    (SystemExit(7), 130, "SystemExit", "the job was stopped"),
+    (SystemExit(0), 3, "SystemExit", "0"),
+    (BaseException("a panic of Sail"), 3, "BaseException", "a panic of Sail"),
 )
 def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: str, tmp_path: Path) -> None:
-    """The kind of the error and its words, as on standard error; also of one that is stopped."""
-    file = tmp_path / "outcome.json"
-    if isinstance(error, SystemExit):
-        with pytest.raises(SystemExit):
-            example(raising(error))(["--outcome", str(file)])
-        printed = json.loads(file.read_text())
-    else:
-        found, printed = ended(raising(error), file)
-        assert found == code
-    assert printed["exit_code"] == code
+    """The kind of the error and its words, as on standard error; also if it is stopped, or raises another class."""
+    found, printed = ended(raising(error), tmp_path / "outcome.json")
+    assert found == printed["exit_code"] == code
     assert printed["error"] == {"kind": kind, "message": message}
 
 

@@ -1,10 +1,11 @@
-"""Two writers of one run_id: in every order of their steps, a complete run stays readable."""
+"""Writers of one run_id, and a removal of old runs: in every order of their steps, a complete run stays readable."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from spark_assign.stores import driver_rows, run_store
+from spark_assign.stores import driver_rows, retention, run_store
 from spark_assign.stores.driver_rows import write_rows
-from spark_assign.stores.retention import StoredAttempt, expired
+from spark_assign.stores.locations import file_system
+from spark_assign.stores.retention import StoredAttempt, expired, stored_attempts
 from spark_assign.stores.run_store import new_attempt, newest_row
 from spark_assign.stores.targets import manifest_rows
 from spark_assign.tables.errors import SourceError
@@ -39,17 +41,22 @@ def read(folder: Path) -> set[str] | None:
     return {each["writer"] for file in files for each in parquet.ParquetFile(file).read().to_pylist()}
 
 
+def write(name: str, folder: Path, run_id: str = "r") -> None:
+    """Stores a run whose rows have the name of the writer."""
+    write_rows({table: [{"writer": name}] for table in TABLES}, folder, run_id=run_id, inputs={}, schemas=TABLES)
+
+
 class Turns:
-    """Lets threads take their steps one at a time. A thread waits before each step until it gets its turn."""
+    """Lets threads take their steps one at a time, two writers and a removal (P). Each waits until it gets its turn."""
 
     def __init__(self) -> None:
-        self._go = {name: threading.Semaphore(0) for name in "AB"}
+        self._go = {name: threading.Semaphore(0) for name in "ABP"}
         self._done = threading.Semaphore(0)
         self.finished: set[str] = set()
         self.errors: list[Exception] = []
 
     def start(self, name: str, work: Callable[[], Any]) -> threading.Thread:
-        """Starts a writer, which waits for its first turn."""
+        """Starts a thread, which waits for its first turn."""
 
         def run() -> None:
             self._go[name].acquire()
@@ -65,19 +72,19 @@ class Turns:
         return thread
 
     def step(self, name: str) -> None:
-        """Lets a writer take one step."""
+        """Lets a thread take one step."""
         if name not in self.finished:
             self._go[name].release()
             self._done.acquire()
 
     def pause(self) -> None:
-        """Ends a step of the current writer, and waits for its next turn."""
+        """Ends a step of the current thread, and waits for its next turn."""
         self._done.release()
         self._go[threading.current_thread().name].acquire()
 
 
 @contextmanager
-def stepwise(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> Iterator[None]:
+def stepwise(monkeypatch: pytest.MonkeyPatch, turns: Turns, *, writes_in_one_step: bool = False) -> Iterator[None]:
     """Pauses `write_rows` between its steps."""
 
     def before(name: str, home: Any) -> None:
@@ -90,7 +97,8 @@ def stepwise(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> Iterator[None]:
         patched.setattr(home, name, paused)
 
     with monkeypatch.context() as patched:
-        before("write_table", parquet)
+        if not writes_in_one_step:
+            before("write_table", parquet)
         before("append_manifest", driver_rows)
         before("remove_attempts", driver_rows)
         yield
@@ -98,10 +106,7 @@ def stepwise(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> Iterator[None]:
 
 def test_every_order_of_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first complete run on, a reader gets the rows of one writer at any time, and at the end of the last."""
-
-    def write(name: str, folder: Path) -> None:
-        write_rows({table: [{"writer": name}] for table in TABLES}, folder, run_id="r", inputs={}, schemas=TABLES)
-
+    monkeypatch.setattr(os, "fsync", lambda file: None)
     for number, of_a in enumerate(itertools.combinations(range(1, 2 * STEPS), STEPS - 1)):
         order = ["A" if at in (0, *of_a) else "B" for at in range(2 * STEPS)]  # the writers differ in their names only
         is_replacing = number % 3 > 0
@@ -122,6 +127,67 @@ def test_every_order_of_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert read(folder) == {"B"}, order
         assert all("another job that started later has written the run r" in str(each) for each in turns.errors), order
         shutil.rmtree(folder)
+
+
+def orders(**steps: int) -> Iterator[str]:
+    """Every order of the steps of several threads, a letter per step."""
+    if not any(steps.values()):
+        yield ""
+    for name, left in steps.items():
+        if left:
+            yield from (name + rest for rest in orders(**{**steps, name: left - 1}))
+
+
+def prune(folder: Path, turns: Turns) -> None:
+    """Removes all runs that `config --prune FOLDER --keep 0d` removes."""
+    old = expired(stored_attempts(None, str(folder)), timedelta(0), datetime.now(UTC))
+    turns.pause()
+    retention.remove(None, old)
+
+
+def test_every_order_of_two_writers_and_a_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A removal of all runs at any time removes neither the run nor what a job still writes."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+    monkeypatch.setitem(globals(), "TABLES", {"a": TABLES["a"]})
+    for order in ("A" + rest for rest in orders(A=2, B=3, P=2)):
+        folder, turns = tmp_path / order, Turns()
+        write("before", folder)
+        with stepwise(monkeypatch, turns, writes_in_one_step=True):
+            threads = [turns.start(name, functools.partial(write, name, folder)) for name in "AB"]
+            threads.append(turns.start("P", functools.partial(prune, folder, turns)))
+            for name in order:
+                turns.step(name)
+                assert len(read(folder) or ()) == 1, (order, name)
+            for thread in threads:
+                thread.join(10)
+        assert read(folder) == {"B"}, order
+        assert all("another job that started later has written the run r" in str(each) for each in turns.errors), order
+        shutil.rmtree(folder)
+
+
+def test_a_removal_leaves_the_folder_in_which_a_job_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a run's ID goes with its last attempt, but not if a job has started the next one by then."""
+    for run_id in ("r", "s"):
+        write("before", tmp_path, run_id)
+    old = expired(stored_attempts(None, str(tmp_path)), timedelta(0), datetime.now(UTC))
+    assert [each.run_id for each in old] == ["r"]
+    files, base = file_system(str(tmp_path))
+
+    class Files:
+        """A file system on which a job starts at once when the last attempt of its ID has been listed."""
+
+        def get_file_info(self, of: Any) -> Any:
+            found = files.get_file_info(of)
+            if found == [] and read(tmp_path) is None:
+                write("A", tmp_path)
+            return found
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(files, name)
+
+    monkeypatch.setattr(retention, "file_system", lambda location: (Files(), base))
+    retention.remove(None, old)
+    assert read(tmp_path) == {"A"}
 
 
 def test_a_clock_that_goes_backward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

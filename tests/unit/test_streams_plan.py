@@ -20,6 +20,7 @@ from spark_assign.report.share_and_streams import idle_note
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.plan import PLAN_ROWS
+from tests.cases import cases
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 
@@ -271,6 +272,28 @@ def test_an_assignor_of_ones_own_fails() -> None:
         ("b", "rejected"),
     ]
     assert (table[-1]["code"], table[-1]["detail"]) == ("assignor-failed", "TaskAssignorError: No process available")
+
+
+@cases(
+    "made detail",
+    (StreamsGroupAssignment({(0, 0.5): 0}), "ValueError: it assigns the task (0, 0.5) to the members [0], "),  # type: ignore[dict-item]
+    (StreamsGroupAssignment({(0, 0): -1}), "ValueError: it assigns the task (0, 0) to the members [-1], "),
+    (StreamsGroupAssignment({}, {(1, 0): [0]}), "ValueError: it assigns the task (1, 0) to the members [0], "),
+    (SystemExit(1), "SystemExit: 1"),
+)
+def test_an_assignor_of_ones_own_makes_no_sense(made: Any, detail: str) -> None:
+    """The group is rejected."""
+
+    def own(group: StreamsGroupSpec) -> StreamsGroupAssignment:
+        if isinstance(made, SystemExit):
+            raise made
+        return made
+
+    rows = [{"cluster": "c", "group_id": "a"} | row for row in (subtopology("0", 1), member("a"))]
+    [table] = plan_streams_groups(streams_rows.one_table(rows), SCHEMA, StreamsPlanParams("mine", own))
+    [row] = table.to_pylist()
+    assert row["code"] == "assignor-failed"
+    assert row["detail"].startswith(detail)
 
 
 def test_the_order_of_rows_says_nothing() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -116,6 +118,13 @@ def plain(*members: str, case: str = "c", owned: Mapping[str, list[tuple[str, in
     return {"case": case, "topics": {"t": 4}, "members": rows}
 
 
+class Unspeakable(Exception):
+    """An exception without a message."""
+
+    def __str__(self) -> str:
+        raise self
+
+
 class Odd(GroupAssignor):
     """Goes wrong in one way or another, as the cluster's name asks."""
 
@@ -123,7 +132,22 @@ class Odd(GroupAssignor):
         assert group.partitions == {"t": 4}
         first, second = (member.member_id for member in group.members)
         assert [member.owned for member in group.members] == [[("t", 3)], []]
+        group.partitions.update(t=99, u=1)
+        group.members.append(replace(group.members[0], member_id="y"))
+        failures = {
+            "exit": SystemExit(1),
+            "generator": GeneratorExit(),
+            "text": Unspeakable(),
+            "surrogate": ValueError("\ud800"),
+        }
+        if failure := failures.get(group.cluster):
+            raise failure
         return {
+            "float": {first: [("t", 1.0)], second: [("t", np.int8(2))]},
+            "rational": {first: [("t", Fraction(1, 2))]},
+            "changed": {first: [("t", 98)]},
+            "added": {first: [("u", 0)]},
+            "joined": {"y": [("t", 0)]},
             "fine": {second: [("t", 0), ("t", 2), ("t", 3)]},
             "twice": {first: [("t", 0)], second: [("t", 0)]},
             "beyond": {first: [("t", 4)]},
@@ -134,19 +158,31 @@ class Odd(GroupAssignor):
 
 def test_an_assignor_of_ones_own() -> None:
     """Each group for itself; what goes wrong in one is told and stays there."""
-    cases = ("fine", "twice", "beyond", "stranger", "half", "missing")
+    missing, unknown = "which does not exist or nobody subscribes to", "which isn't a member of the group"
+    failed = {
+        "twice": "ValueError: it assigns t-0 to 'a' and to 'b'",
+        "beyond": f"ValueError: it assigns t-4, {missing}",
+        "stranger": f"ValueError: it assigns to 'x', {unknown}",
+        "half": rf"ValueError: it assigns to '\ud800', {unknown}",
+        "missing": "KeyError: 'missing'",
+        "rational": "ValueError: it assigns t-1/2, which isn't a whole number",
+        "changed": f"ValueError: it assigns t-98, {missing}",
+        "added": f"ValueError: it assigns u-0, {missing}",
+        "joined": f"ValueError: it assigns to 'y', {unknown}",
+        "exit": "SystemExit: 1",
+        "generator": "GeneratorExit: ",
+        "text": "Unspeakable: its message can't be read",
+        "surrogate": r"ValueError: \ud800",
+    }
+    cases = ("fine", "float", *failed)
     rows = [plain("a", "b", case=case, owned={"a": [("t", 3)]}) for case in cases]
     found = plan_rows(facts(rows, []), PlanParams((("*", "odd"),), (*NAMES, "odd"), {"odd": Odd()}))
-    assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
-    [metrics] = [row for row in found if row["kind"] == "metrics"]
+    whole = {"a": {("t", 1)}, "b": {("t", 2)}}
+    assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}, "float": whole}
+    metrics, _ = [row for row in found if row["kind"] == "metrics"]
     assert (metrics["assignor"], metrics["unassigned"], metrics["moved"], metrics["revoked"]) == ("odd", 1, 1, 1)
-    assert {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"} == {
-        "twice": ("assignor-failed", "Odd: ValueError: it assigns t-0 to 'a' and to 'b'"),
-        "beyond": ("assignor-failed", "Odd: ValueError: it assigns t-4, which does not exist or nobody subscribes to"),
-        "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which isn't a member of the group"),
-        "half": ("assignor-failed", r"Odd: ValueError: it assigns to '\ud800', which isn't a member of the group"),
-        "missing": ("assignor-failed", "Odd: KeyError: 'missing'"),
-    }
+    rejected = {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"}
+    assert rejected == {name: ("assignor-failed", f"Odd: {text}") for name, text in failed.items()}
 
 
 def configured(case: str, assignor: str | None, kind: str | None = None) -> dict[str, Any]:

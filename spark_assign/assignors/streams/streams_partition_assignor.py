@@ -23,6 +23,7 @@ from spark_assign.assignors.streams.classic_application import (
 from spark_assign.assignors.streams.classic_sticky_task_assignor import LegacyStickyAssignment, PublicStickyAssignment
 from spark_assign.assignors.streams.member_tasks import MemberTasks, TaskOrders, assign_to_members, sorted_orders
 from spark_assign.assignors.streams.task_assignor_api import TaskId, TooManyStepsError
+from spark_assign.tables.errors import failure_of_code
 
 INCOMPLETE_SOURCE_TOPIC_METADATA, SHUTDOWN_REQUESTED = 1, 4
 """Error codes that members get instead of tasks (`AssignorError`)."""
@@ -52,12 +53,12 @@ class ClassicAssignment:
         return not any(tasks.rejoin for tasks in self.members.values())
 
 
-def describe_failure(error: Exception) -> tuple[str, str]:
+def describe_failure(error: BaseException) -> tuple[str, str]:
     """Returns the code and the detail with which an application is rejected that has no assignment."""
     codes = {UnknownOwnedPartitionsError: "unknown-owned", TooManyStepsError: "too-many-tasks"}
     if (code := codes.get(type(error))) is not None:
         return code, str(error)
-    return "assignor-failed", f"{type(error).__name__}: {error}"
+    return "assignor-failed", failure_of_code(error)
 
 
 def plan_application(application: ClassicApplication) -> ClassicAssignment:

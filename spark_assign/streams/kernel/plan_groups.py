@@ -50,6 +50,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
+from spark_assign.tables.errors import CODE_FAILURES
 
 ASSIGNORS: dict[str, TaskAssignor] = {name: partial(assign_tasks, release=of) for name, of in RELEASES.items()}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""
@@ -105,7 +106,7 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
             rows += _plan_classic_group(classic, totals)
         else:
             rows = list(_plan_streams_group(facts, params))
-    except Exception as error:  # one group, or an assignor of the user, must not affect other groups
+    except CODE_FAILURES as error:  # one group, or an assignor of the user, must not affect other groups
         code, detail = describe_failure(error)
         rows = [{"kind": REJECTED, "code": code, "detail": detail}]
     yield from rows
@@ -114,7 +115,11 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
 def _plan_streams_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
     release_4_3 = RELEASES.get(params.name, "4.4") != "4.4"
     group_input = read_group_input(facts, release_4_3=release_4_3, standby_replicas=params.standby_replicas)
+    tasks, members = set(group_input.group.tasks()), range(len(group_input.group.members))
     target = params.assignor(group_input.group)
+    for task, owners in (*((task, [owner]) for task, owner in target.active.items()), *target.standby.items()):
+        if task not in tasks or not all(owner in members for owner in owners):
+            raise ValueError(f"it assigns the task {task} to the members {owners}, but one of these doesn't exist")
     moves = list_moves(group_input, target)
     yield from _task_rows(group_input, target)
     yield from _move_rows(group_input, moves)
