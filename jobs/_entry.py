@@ -21,8 +21,9 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from spark_assign.cli.job import Commands, with_output_written
+from spark_assign.cli.job import Commands
 from spark_assign.cli.options import LOCAL_FILES, packaged_conf
+from spark_assign.cli.process import with_output_written
 from spark_assign.tables.errors import KAFKA_SOURCE, missing_extra
 
 JOBS = Path(__file__).parent
@@ -116,8 +117,7 @@ def _help(words: list[str]) -> str | None:
     """Returns the help text of the job that the words name, without importing it; None if they don't ask for help."""
     if "--help" not in words[1:]:
         return None
-    names = ("-".join(words[:2]), words[0])
-    files = (packaged_conf(__file__) / "help" / f"{name}.txt" for name in names)
+    files = (packaged_conf(__file__) / "help" / f"{name}.txt" for name in ("-".join(words[:2]), words[0]))
     file = next((file for file in files if file.is_file()), None)
     return None if file is None else file.read_text("utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
 

@@ -133,8 +133,8 @@ def main(options: Options) -> int:
     """Runs the steps, and writes the pages."""
     options.run_id = time.strftime("%Y%m%d", time.gmtime()) if options.run_id is None else safe_run_id(options.run_id)
     day = Path(options.output) / options.run_id
-    for name in ("steps", "owners"):
-        require_local_folder(str(day / name))
+    require_local_folder(str(day / "steps"))
+    require_local_folder(str(day / "owners"))
     spark = spark_session("daily", options)
     outcomes: dict[str, StepOutcome] = {}
     run_steps(_steps(options, outcomes), day / "steps", options.parallel, partial(_run, options), outcomes)
@@ -153,8 +153,7 @@ def main(options: Options) -> int:
     }
     if incomplete:
         options.outcome.failed("SourceError", f"not complete: {', '.join(incomplete)}")
-    code = FAILURE if incomplete else int(options.fail_on == "alerts" and bool(rows.alerts))
-    options.outcome.ended(code)
+    options.outcome.ended(code := FAILURE if incomplete else int(options.fail_on == "alerts" and bool(rows.alerts)))
     counts = ", ".join(f"{name} {number:,}" for name, number in options.outcome.counts.items())
     lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in rows.parts]
     options.outcome.summary = "\n".join([*lines, f"daily {options.run_id}: {counts}"])
@@ -163,14 +162,11 @@ def main(options: Options) -> int:
     for name, table in rows.tables().items():
         listed(name, table[: options.top])
     if options.notify:
-        stale = [
-            {"cluster": row["cluster"], "group_id": "", "alert": "stale", "detail": row["problem"]}
-            for row in rows.clusters
-            if row["stale"]
-        ]
+        alert = {"group_id": "", "alert": "stale"}
+        stale = [alert | {"cluster": row["cluster"], "detail": row["problem"]} for row in rows.clusters if row["stale"]]
         state = options.notify_state or f"{options.output}/alerts.json"
-        complete = has_result(outcomes, "check")
-        notify(options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=complete)
+        alerts, is_complete = [*rows.alerts, *stale], has_result(outcomes, "check")
+        notify(options.notify, state, options.outcome, alerts, is_complete=is_complete)
     return code
 
 

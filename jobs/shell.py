@@ -20,8 +20,9 @@ from typing import Any
 import click
 from click.shell_completion import ShellComplete
 
-from spark_assign.cli.job import CLOSED, TERMINATED, WRONG_INPUT, Options, job, spark_session
+from spark_assign.cli.job import WRONG_INPUT, Options, job, spark_session
 from spark_assign.cli.options import sample
+from spark_assign.cli.process import CLOSED, TERMINATED
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from spark_assign.tables.quoting import comment_text, shell_pattern_word
 

@@ -1,16 +1,13 @@
-"""How jobs are called and how they end: click commands, exit codes, logs, outcomes, and signals."""
+"""How jobs are called and what they report: click commands, exit codes, logs, and outcomes."""
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import io
 import json
 import logging
-import os
 import re
 import secrets
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -34,6 +31,20 @@ from spark_assign.cli.options import (
     check_rule,
     location_option,
     require_file_to_write,
+)
+from spark_assign.cli.process import (
+    CLOSED,
+    INTERRUPTED,
+    STOPS,
+    TERMINATED,
+    OutputFailed,
+    Terminated,
+    VisibleOutput,
+    leave,
+    sigterm_raises,
+    starting_session,
+    stop_behind,
+    with_output_written,
 )
 from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.stores.locations import (
@@ -58,8 +69,6 @@ if TYPE_CHECKING:
 WRONG_INPUT, FAILURE = 2, 3
 """Exit codes of all jobs, besides those of signals. 0 and 1 depend on the job: 1 if it found what `--fail-on` names,
 otherwise 0."""
-INTERRUPTED, TERMINATED, CLOSED = 130, 143, 141
-"""Exit codes after SIGINT (Ctrl-C), SIGTERM, and SIGPIPE, as shells report them."""
 OUTCOME = location_option(
     "--outcome",
     "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.",
@@ -607,139 +616,6 @@ def spark_session(job: str, options: Options) -> SparkSession:
     return session
 
 
-# --- signals that end the process, and standard output, which has the result and nothing else ----------------------
-
-
-EXIT_SECONDS = 30.0
-"""Maximum time for the functions that Python calls at the end of a process (`atexit`), if it ends at once."""
-
-
-class Terminated(BaseException):
-    """The process got SIGTERM. Like `KeyboardInterrupt`, it isn't an error of the job."""
-
-
-class OutputClosed(BaseException):
-    """The reader of standard output has closed it, as `head` does. Python ignores SIGPIPE, for the sake of sockets."""
-
-
-class OutputFailed(BaseException):
-    """Standard output can't be written, for example because its disk is full. No job takes it for its own disk."""
-
-
-STOPS: dict[int, tuple[type[BaseException], str]] = {
-    INTERRUPTED: (KeyboardInterrupt, "interrupted"),
-    TERMINATED: (Terminated, "terminated"),
-    CLOSED: (OutputClosed, "standard output was closed"),
-}
-"""What a signal raises in the main thread, and the words for it in messages, by exit code."""
-
-
-def stop_behind(error: BaseException | None) -> int | None:
-    """Returns the exit code of the signal that led to an error, or None: while a stopped job cleans up, it calls a JVM
-    that got the signal as well."""
-    while error is not None:
-        if code := next((code for code, (kind, _) in STOPS.items() if isinstance(error, kind)), None):
-            return code
-        error = error.__cause__ or error.__context__
-    return None
-
-
-_lock = threading.Lock()
-_session_started = False
-
-
-def _terminate(number: int, frame: Any) -> NoReturn:
-    raise Terminated
-
-
-@contextlib.contextmanager
-def sigterm_raises() -> Iterator[None]:
-    """Makes SIGTERM raise `Terminated` in the main thread, so that a job can report its end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def starting_session() -> Iterator[None]:
-    """Protects this process from the session that the first call starts.
-
-    A JVM inherits standard error as its standard output, where it prints warnings. SIGINT raises `KeyboardInterrupt`
-    afterward: Spark's handler calls the JVM, which can be in the middle of another call.
-    """
-    global _session_started
-    with _lock:
-        if _session_started:
-            yield
-            return
-        sys.stdout.flush()
-        out, on_interrupt = os.dup(1), signal.getsignal(signal.SIGINT)
-        os.dup2(2, 1)
-        try:
-            yield
-            _session_started = True
-        finally:
-            os.dup2(out, 1)
-            os.close(out)
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGINT, on_interrupt)
-
-
-def take_any_text() -> None:
-    """Makes standard output write characters that its encoding lacks as codes (`\\u2026`), as standard error does.
-
-    If one of the two is closed when the process starts (`>&-`), what is written there is lost.
-    """
-    closed = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
-    while closed and os.open(os.devnull, os.O_RDWR) < 2:  # so that no other file gets the number of a closed one
-        pass
-    for name in (*closed, *(f"__{name}__" for name in closed)):
-        setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def with_output_written(run: Callable[[], int], name: str) -> int:
-    """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written; 141,
-    without a message, if its reader has closed it."""
-    exit_code = 0
-    take_any_text()
-    try:
-        exit_code = run()
-        sys.stdout.flush()
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes again when it ends
-        if isinstance(error, BrokenPipeError):
-            return exit_code if exit_code in STOPS else CLOSED
-        if exit_code != 3:  # otherwise, the job has reported it
-            print(f"{name}: standard output can't be written: {error.strerror}", file=sys.stderr)
-        return 3
-    return exit_code
-
-
-def leave(exit_code: int) -> None:
-    """Ends the process at once after a signal, if other threads would keep it alive until their jobs end; and after an
-    error, if the embedded engine runs: Python aborts a process at whose end a thread of the engine runs a function.
-
-    Temporary files are removed before. The end of the session has a limit in time, because Ctrl-C can leave a lock held
-    in a client of Spark Connect, and then it would wait forever.
-    """
-    alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
-    if (exit_code in STOPS and alive) or (exit_code and "pysail" in sys.modules):
-        at_end = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-        with contextlib.suppress(RuntimeError):  # the system allows no further thread
-            at_end.start()
-            at_end.join(EXIT_SECONDS)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
-
-
 MARKDOWN = "markdown"
 """A value of `-o` of the job compare: the comment of a pull request."""
 
@@ -766,7 +642,7 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
         run: runs the job.
     """
     if format in ("table", MARKDOWN):
-        with contextlib.redirect_stdout(_Visible(sys.stdout)):
+        with contextlib.redirect_stdout(VisibleOutput(sys.stdout)):
             return run()
     with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:
         exit_code = run()
@@ -776,36 +652,3 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print(document(format, {**asdict(outcome), "summary": summary}, listed, encoding), end="")
     return exit_code
-
-
-@contextlib.contextmanager
-def _output_raises() -> Iterator[None]:
-    """Makes a closed standard output raise `OutputClosed`, which no job takes for a connection that was closed, and any
-    other failure of it `OutputFailed`."""
-    try:
-        yield
-    except BrokenPipeError as error:
-        raise OutputClosed from error
-    except OSError as error:
-        raise OutputFailed(f"standard output can't be written: {error.strerror}") from error
-
-
-class _Visible(io.TextIOBase):
-    """Standard output on which nothing that is printed can control the terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def write(self, text: str) -> int:
-        """Writes a text in its visible form."""
-        with _output_raises():
-            return self._out.write(visible(text))
-
-    def flush(self) -> None:
-        """Flushes standard output."""
-        with _output_raises():
-            self._out.flush()
-
-    def isatty(self) -> bool:
-        """Returns whether standard output is a terminal."""
-        return self._out.isatty()

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_assign.cli.job import STOPS, WRONG_INPUT
+from spark_assign.cli.job import WRONG_INPUT
+from spark_assign.cli.process import STOPS
 from spark_assign.report.formatting import record_listed
 from spark_assign.stores.locations import one_folder
 from spark_assign.tables.errors import SparkAssignError
@@ -121,7 +122,7 @@ def run_steps(
 
 @contextmanager
 def _thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Returns a thread pool, which doesn't wait for its threads after a signal (`cli.job.leave`)."""
+    """Returns a thread pool, which doesn't wait for its threads after a signal (`cli.process.leave`)."""
     pool, waits = ThreadPoolExecutor(threads), False
     try:
         yield pool

@@ -318,7 +318,7 @@ def can_have(kind: DataType | None, value: Any) -> bool:
     return False
 
 
-def told(text: str, *names: str) -> None:
+def names_it(text: str, *names: str) -> None:
     """Checks that an error names what it is about, and has no text of an engine."""
     assert not (found := OF_ENGINES.search(text)), (found, text)
     assert all(re.search(rf"\b{name}\b", text, re.IGNORECASE) for name in names), (names, text)
@@ -371,9 +371,9 @@ def test_every_column_of_every_file(spark: SparkSession, tmp_path: Path, rng: Ra
             wanted = None if damage in ("dropped", "null") or scope not in SCOPES else VALUES[word]
             assert found[column] is not None or wanted in (None, "", []) or (form, word) == ("csv", "NUL"), case
         except SparkAssignError as error:
-            told(str(error), table, column)
+            names_it(str(error), table, column)
         except PySparkException as error:
-            told(str(find_fault(error)), table, column)
+            names_it(str(find_fault(error)), table, column)
         file.unlink()
 
 
@@ -456,7 +456,7 @@ def test_every_value_through_commands(capture: Captured, rng: Random, at: int) -
             written(Path("fleet"), {name: rows for name, rows in tables.items() if name not in left_out})
             code, out, text = called(capture, f"{READERS[name]} ./fleet")
             if code == 2:
-                told(text, table)
+                names_it(text, table)
                 faulty = {int(key) for key in re.findall(r"\bcluster=c(\d+)", text)} & cases.keys()
                 assert faulty, (name, cases, text)
                 cases = {key: case for key, case in cases.items() if key not in faulty}
@@ -506,7 +506,7 @@ def test_every_table_of_stored_runs(capture: Captured, rng: Random, stored: str)
             case = (stored, table, column, damage, reader)
             code, out, text = called(capture, reader, f"./{stored}@r")
             if code == 2:
-                told(text, table)
+                names_it(text, table)
             else:
                 texts = [out, *(Path(each).read_text() for each in ("r.html", "m.txt") if Path(each).exists())]
                 pages = [re.sub(r"<(script|style).*?</\1>", "", each, flags=re.DOTALL) for each in texts]

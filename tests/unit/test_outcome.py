@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.cli.job import VERSION, Job, Options, Outcome, Terminated, find_option, job, write
+from spark_assign.cli.job import VERSION, Job, Options, Outcome, find_option, job, write
+from spark_assign.cli.process import Terminated
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.locations import is_special, publish
 from spark_assign.tables.errors import ConfigError, SourceError

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 JOB = """
 import subprocess, sys, threading, time
 from spark_assign.cli.job import job
-from spark_assign.cli.job import starting_session
+from spark_assign.cli.process import starting_session
 
 @job("An example.", "Exit codes.", name="example")
 def main(options):
@@ -125,12 +125,12 @@ def test_what_hangs_at_the_end_is_left() -> None:
     """A client of Spark Connect hangs if Ctrl-C has left a lock of it held. Temporary files are removed before."""
     program = """
 import atexit, sys, threading
-from spark_assign.cli import job
-job.EXIT_SECONDS = 0.1
+from spark_assign.cli import process
+process.EXIT_SECONDS = 0.1
 sys.modules["pysail"] = sys
 atexit.register(threading.Event().wait)
 atexit.register(print, "removed")
-job.leave(130)
+process.leave(130)
 """
     ended = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
@@ -142,7 +142,7 @@ def test_after_an_error_no_thread_of_the_engine_aborts_the_process() -> None:
     """A process of the embedded engine ends at once, after its temporary files are removed; code 0 ends as ever."""
     program = """
 import atexit, sys, threading, time
-from spark_assign.cli.job import leave
+from spark_assign.cli.process import leave
 sys.modules["pysail"] = sys
 atexit.register(print, "removed")
 leave(0)
@@ -159,7 +159,7 @@ def test_without_a_further_thread_the_process_ends() -> None:
     """The system can refuse one (ulimit -u)."""
     program = """
 import sys, threading
-from spark_assign.cli.job import leave
+from spark_assign.cli.process import leave
 sys.modules["pysail"] = sys
 def start(thread):
     raise RuntimeError("can't start new thread")
@@ -172,7 +172,8 @@ leave(3)
 
 PRINTS = """
 import sys
-from spark_assign.cli.job import job, starting_session
+from spark_assign.cli.job import job
+from spark_assign.cli.process import starting_session
 from spark_assign.report.formatting import listed
 
 @job("An example.", "Exit codes.", name="example")
