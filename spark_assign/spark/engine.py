@@ -141,14 +141,15 @@ def _server_address() -> str:
         for name in ignored:
             del os.environ[name]
     # Sail reads all variables when it starts, and panics at one that isn't UTF-8, such as PWD of such a folder.
-    hidden = {name: value for name, value in os.environb.items() if not _is_utf8(name + value)}
+    environment: Any = getattr(os, "environb", {})  # Windows has none, and no such variables
+    hidden = {name: value for name, value in environment.items() if not _is_utf8(name + value)}
     for key in hidden:
-        del os.environb[key]
+        del environment[key]
     try:
         server = SparkConnectServer("127.0.0.1", 0)
         server.start(background=True)
     finally:
-        os.environb.update(hidden)
+        environment.update(hidden)
     atexit.register(server.stop)
     host, port = server.listening_address or ("", 0)
     return f"sc://{host}:{port}"
