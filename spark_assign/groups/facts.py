@@ -102,7 +102,11 @@ def gather_facts(
     if fleet.owned_slices is not None:
         facts.append(member_topics(fleet.owned_slices, kinds.OWNED_SLICE, *_SLICE))
     if fleet.owned_lists is not None:
-        facts.append(_fact(fleet.owned_lists, kinds.OWNED_LIST, "member_id", *kinds.SLICE_LISTS))
+        owned = fleet.owned_lists
+        if "positions" in owned.columns:  # of another number than topics, they reject the group, as counts do
+            fits = F.coalesce(F.array_size("positions") == F.array_size("topics"), F.lit(True))
+            owned = owned.withColumn("counts", F.when(fits, F.col("counts")))
+        facts.append(_fact(owned, kinds.OWNED_LIST, "member_id", *kinds.SLICE_LISTS))
         owned_topics = fleet.owned_lists.select(*GROUP_KEY, F.explode("topics").alias("topic")).distinct()
         facts.append(_fact(_with_topics(owned_topics, topics), kinds.OWNED_TOPIC, "topic", "partitions"))
     if fleet.owned is not None:
@@ -114,7 +118,7 @@ def gather_facts(
             facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     slices = fleet.owned_slices if fleet.owned_lists is None else from_lists(fleet.owned_lists)
     if owned_order and slices is not None and "position" in slices.columns:
-        ordered = slices.where(F.col("position").isNotNull())
+        ordered = slices.where(F.col("position").isNotNull() & F.col("topic").isNotNull())
         ordered = ordered.withColumn("position", F.col("position").try_cast("int"))
         facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", *_SLICE))
     if fleet.departed is not None:
