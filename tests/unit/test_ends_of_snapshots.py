@@ -10,6 +10,7 @@ import logging
 import os
 import resource
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -45,6 +46,7 @@ from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.sources.kafka.connection import error_text
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.describe_groups import ConsumerGroupDescribeResponse
+from tests.unit.tls_stub import certificate
 
 ROOT = Path(__file__).parents[2]
 TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(
@@ -170,7 +172,12 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
     manager: Any = SimpleNamespace(received=0)
     transport = KafkaTCPTransport(None, client_limits._CountedSocket(Endless(), manager))
     assert transport._sock.fileno() == 7
+    monkeypatch.setattr(client_limits, "MAX_TURN_BYTES", 1 << 19)
     data, error = transport._sock_recv()
+    assert (1 << 19 < len(data) < 1 << 20, error) == (True, None), "others have their turn"
+    monkeypatch.setattr(client_limits, "MAX_TURN_BYTES", 1 << 24)
+    more, error = transport._sock_recv()
+    data += more
     assert 1 << 20 < len(data) == read == manager.received < 2 << 20
     assert "the brokers have sent more than 1 MiB" in str(error)
 
@@ -179,12 +186,44 @@ def test_a_size_that_a_response_only_claims(monkeypatch: pytest.MonkeyPatch) -> 
     """The library allocates it at once, so it gets complete responses. A size above the limit it refuses."""
     monkeypatch.setattr(client_limits, "MAX_RESPONSE_BYTES", 20)
     lost = KafkaConnectionError("socket disconnected")
-    response, claim, large, none = b"\0\0\0\2ab", b"\0\0\0\x14", b"\0\0\0\x15", b"\xff" * 4
-    parts = [response[:3], response[3:] + response + claim, b"x" * 9, b"x" * 11 + none, large + b"x"]
+    response, claim = b"\0\0\0\4abcd", b"\0\0\0\x14"
+    parts = [response[:3], response[3:] + response + claim, b"x" * 9, b"x" * 11]
     receive = client_limits._complete_responses(iter((part, lost) for part in parts).__next__)
-    complete = [response * 2, claim + b"x" * 20 + none, large + b"x"]
-    first, second, third = ((part, None) for part in complete)
-    assert [receive() for _ in parts] == [(b"", lost), first, (b"", lost), second, third]
+    first, second = (response * 2, None), (claim + b"x" * 20, None)
+    assert [receive() for _ in parts] == [(b"", lost), first, (b"", lost), second]
+    for size in (b"\0" * 4, b"\0\0\0\3", b"\xff" * 4, b"\0\0\0\x15"):
+        data, error = client_limits._complete_responses(lambda size=size: (response + size * 1_000, None))()  # type: ignore
+        assert (data, str(error)) == (
+            b"",
+            f"InvalidReceiveError: Invalid frame length: {int.from_bytes(size, signed=True)}",
+        )
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_zeros_without_end(protocol: str, tmp_path: Path) -> None:
+    """Are refused at once, as an empty response."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate(tmp_path))
+
+    def send(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                if protocol == "SSL":
+                    connection = tls.wrap_socket(connection, server_side=True)
+                connection.recv(1_000)
+                with contextlib.suppress(OSError):
+                    while True:
+                        connection.sendall(bytes(65_536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=send, args=(listener,), daemon=True).start()
+        settings: dict[str, Any] = {"security_protocol": protocol, "ssl_cafile": str(tmp_path / "stub.pem")}
+        start_s = time.process_time()
+        with pytest.raises(SourceError, match="Invalid frame length: 0"):
+            kafka_connection.ClusterConnection(f"127.0.0.1:{listener.getsockname()[1]}", settings, timeout_s=0.1)
+        assert time.process_time() - start_s < 5
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_null_that_the_schema_forbids() -> None:

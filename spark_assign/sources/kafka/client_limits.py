@@ -35,8 +35,11 @@ MAX_NAME_LOOKUP_S, MAX_LOOKUPS_S = 15.0, 120.0
 """Time that failed lookups of a host name may take before it isn't looked up again, and the time that all lookups for a
 cluster may take. A lookup holds up the requests to all brokers of the cluster."""
 
+MAX_TURN_BYTES = 1 << 24
+"""What is read of a connection at a time, after which others, timeouts, and signals have their turn."""
+
 _SIZE_BYTES = 4
-"""Size of the number before a response, in bytes."""
+"""Size in bytes of the number before a response, and of the number that each response begins with."""
 
 OF_THREAD = threading.local()
 """`manager` is the connection manager that uses the thread for its connections."""
@@ -201,29 +204,35 @@ async def _handshake(tls: ssl.SSLSocket, net: Any, timeout_at: float | None) -> 
 
 
 class _CountedSocket:
-    """A socket that counts what it receives: the library reads as long as a broker sends."""
+    """A socket that counts what it receives, and pauses: the library reads as long as a broker sends."""
 
     def __init__(self, socket: Any, manager: LimitedManager) -> None:
-        self._socket, self._manager = socket, manager
+        self._socket, self._manager, self._in_turn = socket, manager, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
 
     def recv(self, size: int) -> bytes:
         """Receives as a socket does. Raises KafkaConnectionError beyond the limit."""
+        # What TLS has decrypted doesn't wake up the selector.
+        if self._in_turn > MAX_TURN_BYTES and not getattr(self._socket, "pending", int)():
+            self._in_turn = 0
+            raise BlockingIOError
         if self._manager.received > MAX_BYTES:
             raise errors.KafkaConnectionError(
                 f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests"
             )
         data: bytes = self._socket.recv(size)
         self._manager.received += len(data)
+        self._in_turn += len(data)
         return data
 
 
 def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
     """Returns only complete responses: the library allocates the size that a response claims before its bytes arrive.
 
-    An error that came with them recurs at the next read. A size that none may have is for the library to refuse.
+    An error that came with them recurs at the next read. A size that none may have is an error at once: the library
+    takes 0 for one, and would look at a gigabyte of them.
     """
     received = bytearray()
 
@@ -234,9 +243,11 @@ def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[]
         end = 0
         while len(received) >= end + _SIZE_BYTES:
             size = int.from_bytes(received[end : end + _SIZE_BYTES], "big", signed=True)
-            if 0 <= size <= MAX_RESPONSE_BYTES and end + _SIZE_BYTES + size > len(received):
+            if not _SIZE_BYTES <= size <= MAX_RESPONSE_BYTES:
+                return b"", errors.InvalidReceiveError(f"Invalid frame length: {size}")
+            if end + _SIZE_BYTES + size > len(received):
                 break
-            end += _SIZE_BYTES + max(size, 0)
+            end += _SIZE_BYTES + size
         if not end:
             return b"", error
         responses, received = bytes(received[:end]), received[end:]
