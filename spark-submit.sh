@@ -183,12 +183,11 @@ if [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then print_help "$@"; fi
 # Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
 without_spark() {
-  local words=" $* "
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
   case "$job" in
-    snapshot) [[ "$words" != *" --table-prefix"* ]] ;;
-    history) [[ "$words" == *" --follow "* && "$words" != *" --reader"[\ =]"spark "* ]] ;;
-    simulate) [[ "${1:--}" != -* && "$1" != deploy-fleet && "$words" != *" --output-"* ]] ;; # a scenario
+    snapshot) ! has_argument "--table-prefix*" "$@" ;;
+    history) has_argument --follow "$@" && ! has_argument --reader=spark "$@" ;;
+    simulate) [[ "${1:--}" != -* && "$1" != deploy-fleet ]] && ! has_argument "--output-*" "$@" ;; # a scenario
     config) true ;;
     *) false ;;
   esac
@@ -253,8 +252,8 @@ else
     options+=(--driver-java-options "$QUIET")
   fi
   # Where Spark's own jars, the settings, or the command line have no library, the one that the job needs of Maven.
-  if [[ "$environment" == local && "$job" == history && " $* " == *" --reader"[\ =]"spark "* && ${#libraries[@]} -eq 0 ]] &&
-    ! has_setting spark.jars && ! has_setting spark.jars.packages &&
+  if [[ "$environment" == local && "$job" == history && ${#libraries[@]} -eq 0 ]] &&
+    has_argument --reader=spark "$@" && ! has_setting spark.jars && ! has_setting spark.jars.packages &&
     ! compgen -G "$spark_home/jars/spark-sql-kafka-*" >/dev/null; then
     package="$(PYTHONPATH="$ROOT" "$PYTHON" -P -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
     [[ -z "$package" ]] || libraries=(--packages "$package")

@@ -34,10 +34,21 @@ find_job() { # NAME
 }
 no_job() { say "$PROGRAM: there is no job '$1'. Jobs:"; list_jobs >&2; exit 2; }
 
+# Whether an argument matches the pattern, or an option and its value do, joined by =.
+has_argument() { # PATTERN ARGUMENTS
+  local pattern="$1" word before=""
+  shift
+  for word in "$@"; do # $pattern isn't quoted, because it is a pattern
+    if [[ "$word" == $pattern || "$before=$word" == $pattern ]]; then return 0; fi
+    before="$word"
+  done
+  return 1
+}
+
 # Prints the help of the job if its arguments ask for it, and ends. The text is a file: no set-up, no Python.
 print_help() { # ARGUMENTS
   local file
-  [[ " $* " == *" --help "* ]] || return 0
+  has_argument --help "$@" || return 0
   for file in "$ROOT/conf/help/$job-${1:-}.txt" "$ROOT/conf/help/$job.txt"; do
     if [[ -f "$file" ]]; then cat "$file"; exit 0; fi
   done

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -128,7 +129,7 @@ def kafka_source(words: Sequence[str]) -> list[str]:
     Args:
         words: the job and its arguments.
     """
-    is_needed = words[0] == "history" and ("--reader spark" in " ".join(words) or "--reader=spark" in words)
+    is_needed = words[0] == "history" and (("--reader", "spark") in pairwise(words) or "--reader=spark" in words)
     return ["--packages", f"{KAFKA_SOURCE}:{version('pyspark')}"] if is_needed else []
 
 

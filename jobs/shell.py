@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,7 @@ class Shell:
         return [name for name in self.jobs.list_commands(click.Context(self.jobs)) if name not in READS_INPUT]
 
     def _note_location(self, words: Sequence[str]) -> None:
-        given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(
-            word.split("=", 1) for word in words if "=" in word
-        )
+        given = dict(pairwise([*words, ""])) | dict(word.split("=", 1) for word in words if "=" in word)
         self.location = given.get("--fleet") or (sample(__file__, "fleet") if "--sample" in words else self.location)
 
     def _fleet_names(self) -> Mapping[str, str]:

@@ -168,6 +168,7 @@ def test_a_snapshot_of_each_cluster(dags: dict[str, DAG]) -> None:
 def test_the_name_of_a_cluster_is_no_template_and_no_pattern() -> None:
     """Who edits the file of clusters could read connections of Airflow, or have another cluster read twice."""
     names = ["a", "*", "[x]", "{{ conn.get('x').password }}", "{% raw %}'\\\n\"é\U0001f600{# #}"]
+    names += ["a\n", "b\r\nc", "d\re\\n'", "f\\n'"]
     words = [SandboxedEnvironment().from_string(as_template(glob.escape(name))).render() for name in names]
     assert [[each for each in names if fnmatchcase(each, word)] for word in words] == [[name] for name in names]
 

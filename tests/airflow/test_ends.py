@@ -85,6 +85,12 @@ def test_an_outcome_is_read_as_the_job_writes_it(tmp_path: Path, scheme: str) ->
     for text in ("{", "[]", '{"exit_code": null}', '{"exit_code": 3, "error": "x"}', '{"exit_code": 3}\xff'):
         (tmp_path / "plan.json").write_bytes(text.encode("latin-1"))
         assert read(place) is None
+    (tmp_path / "plan.json").unlink()
+    (tmp_path / "plan.json").symlink_to("plan.json")  # a circle
+    assert read(place) is None
+    (tmp_path / "plan.json").unlink()
+    (tmp_path / "plan.json").mkdir()
+    assert read(place) is None
 
 
 class Workspace:
@@ -120,6 +126,10 @@ def test_outcomes_of_a_run_on_databricks() -> None:
         {"compare.json": FAILED}, plan="SUCCESS", compare="FAILED", diff="FAILED", report="UPSTREAM_FAILED"
     )
     assert failed_tasks(workspace, 7) == {"compare": FAILED, "diff": None}
+    workspace.run["tasks"] += [{"state": {"result_state": "FAILED"}}, {"task_key": "check", "state": None}]
+    assert failed_tasks(workspace, 7) == {"compare": FAILED, "diff": None}
+    workspace.run = {"tasks": None, "job_parameters": None}
+    assert failed_tasks(workspace, 7) == {}
 
 
 @cases(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from spark_assign_airflow.operators import launched
 
 from tests.airflow.conftest import NOTIFIER, Airflow, imported
@@ -224,3 +226,33 @@ def test_a_set_up_that_fails_shows_no_setting_of_spark(airflow: Airflow, tmp_pat
         launched(str(tmp_path), "nope", {"spark.hadoop.fs.s3a.secret.key": "hunter2=x", "spark.master": "local"})
     assert "--conf 'spark.hadoop.fs.s3a.secret.key=…' --conf 'spark.master=…'" in str(error.value)
     assert "hunter2" not in str(error.value)
+
+
+PRINTS = """#!{python}
+import shlex, sys
+print("set up")
+print(shlex.join(["env", "A=b", "/submit", *sys.argv[3:-2], "r.py"]))
+"""
+
+
+def test_settings_of_spark_with_line_ends(tmp_path: Path) -> None:
+    """They arrive as given. A NUL, which no program can be given, is wrong input that is named and not retried."""
+    (tmp_path / "spark-submit.sh").write_text(PRINTS.format(python=sys.executable))
+    (tmp_path / "spark-submit.sh").chmod(0o755)
+    ends = ("\n", "\r\n", "\r", "\f", "\u2028", "\x85", "\nenv ")
+    conf = {f"spark.{at}": f"a{end}b{end}" for at, end in enumerate(ends)}
+    conf["spark.\nx"] = ""
+    found = launched(str(tmp_path), "local", conf)
+    assert (found.binary, found.environment) == ("/submit", {"A": "b"})
+    assert found.of("--conf") == [f"{key}={value}" for key, value in conf.items()]
+    with pytest.raises(AirflowFailException, match=r"'spark\.x' has a NUL character"):
+        launched(str(tmp_path), "local", {"spark.x": "a\0b"})
+
+
+def test_a_param_with_a_nul(run: Run, tmp_path: Path) -> None:
+    """It is said once, and not retried."""
+    (tmp_path / "clone" / "submitted").touch()
+    done = run(params={"assignor": "a\0b"})
+    assert (done.state, done.jobs) == ("failed", [])
+    assert "'argument 4' has a NUL character" in done.alerts
+    assert json.dumps(done.alerts).count("plan try") == 1

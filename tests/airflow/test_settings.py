@@ -65,6 +65,25 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
     (ON_SPARK + "start_date = '2026-01-01'\n", r"start_date is '2026-01-01' \(str\), expected a date"),
     (ON_SPARK + "alert = 'mail'\n", r"alert is 'mail'. Did you mean fail\? Known: fail, warn"),
     (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
+    *(
+        (ON_SPARK + f"{key} = {value}\nrecords = '/r'\n", rf"dag 1 \(a\): {key} is .*, expected {most} or less")
+        for key, value, most in (
+            ("retry_delay_s", "inf", "3,153,600,000"),
+            ("retry_delay_s", "9223372036854775808", "3,153,600,000"),
+            ("max_growth", "inf", "100,000,000,000,000"),
+            *((each, "9223372036854775808", "1,000,000,000") for each in ("retries", "parallel", "max_rejected")),
+            *((each, "1000000001", "1,000,000,000") for each in ("max_rebalances_per_day", "max_unreadable")),
+        )
+    ),
+    (ON_SPARK + "start_date = 0001-01-01T00:00:00+14:00\n", "start_date: .* is outside the years 1 to 9999. Use"),
+    (ON_SPARK + "start_date = 9999-12-31T23:59:59-14:00\n", "start_date: .* is outside the years 1 to 9999. Use"),
+    *(
+        (ON_SPARK.replace('"a"', f'"{name}"'), "dag_id: use 1 to 250 letters, digits, dashes, dots, and underscores")
+        for name in ("", "a b", "a\\n", "a" * 251)
+    ),
+    (ON_SPARK + f"tags = ['{'a' * 101}']\n", "tags: a tag can have at most 100 characters"),
+    (ON_SPARK + f"plans = '/{'a' * 1_500}'\nsnapshots = ' '\n", "plans, snapshots: use a location of at most 1,450"),
+    *((ON_SPARK + f"notify = {{ class = '{name}' }}\n", "notify: set class") for name in ("a b", "os", ".a", "a:b:c")),
     (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
     (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
     (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify one of fleet .*, bootstrap_server .*, and clusters"),
@@ -86,6 +105,13 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None
     """The file, the DAG, the key, and what was expected."""
     with pytest.raises(SettingsError, match=message):
         load(write(tmp_path, text))
+
+
+def test_what_airflow_accepts_is_accepted(tmp_path: Path) -> None:
+    """The largest numbers, a name of letters that aren't ASCII, and a notifier in the other notation."""
+    text = ON_SPARK.replace('"a"', '"ü.-_"') + "retry_delay_s = 3153600000\nretries = 1000000000\n"
+    (made,) = load(write(tmp_path, text + "start_date = 0001-01-01\nnotify = { class = 'a.b:C' }\n"))
+    assert (made.dag_id, made.retries, made.notify) == ("ü.-_", 1_000_000_000, {"class": "a.b:C"})
 
 
 def test_thresholds_of_the_past(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_lines_of_a_file() -> None:
     """The shell prints what the page shows, without prompts. A mistake is a sentence. The last exit code counts."""
     page = block("docs/tutorial.md", PROMPT)
     lines = [line.removeprefix(PROMPT) for line in page if line.startswith(PROMPT)]
-    lines += ["plan 'x", "plam --sample", "mcp --sample", "", "plan --group \udcff", "plan --nope"]
+    lines += ["plan 'x", "plam --sample", "mcp --sample", "", "diff", "plan --group \udcff", "plan --nope"]
     done = subprocess.run(
         SHELL,
         input="\n".join(lines),
@@ -140,3 +140,13 @@ def test_what_is_completed(line: str, found: list[str], monkeypatch: pytest.Monk
     shell._names["conf/sample-fleet"] = shell.words(["odd [g]*", "other", "od\x1b[2J", "o" * 300])
     text = line.rpartition(" ")[2]
     assert list(shell.completions(line, text)) == found
+
+
+def test_the_last_fleet_that_a_line_names() -> None:
+    """A line without one, or without arguments, changes nothing."""
+    shell = Shell(command, SimpleNamespace())
+    found = []
+    for words in ([], ["--fleet", "a"], [], ["--group", "x=y"], ["--fleet=b"], ["--fleet"]):
+        shell._note_location(words)
+        found.append(shell.location)
+    assert found == [None, "a", "a", "a", "b", "b"]

@@ -35,6 +35,29 @@ def test_the_launcher_prints_help_on_a_bare_machine(words: list[str], usage: str
     assert done.stdout.startswith(f"Usage: {usage}\n")
 
 
+PATTERNS = ("--help", "--reader=spark", "--table-prefix*")
+
+
+@cases(
+    "words found",
+    (["a", "--help"], "--help"),
+    (["--reader", "spark"], "--reader=spark"),
+    (["--reader=spark"], "--reader=spark"),
+    (["--table-prefix=x"], "--table-prefix*"),
+    (["--group", "a --help b", "--help ", "a\n--help", "--reader spark", "--reader", "x --table-prefix y"], ""),
+    ([], ""),
+)
+def test_the_launchers_look_at_whole_arguments(words: list[str], found: str) -> None:
+    """The name of a group is a stranger's, and can contain ` --help `."""
+    script = f'set -eu; source "{ROOT}/conf/launcher.sh"\n'
+    script += "for each in " + " ".join(f"'{each}'" for each in PATTERNS)
+    script += '; do if has_argument "$each" "$@"; then printf %s "$each"; fi; done'
+    done = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=True)
+    assert done.stdout == found
+    for launcher in ("spark-submit.sh", "spark-assign", "conf/launcher.sh"):
+        assert '" $* "' not in (ROOT / launcher).read_text(encoding="utf-8")
+
+
 def test_the_command_of_the_wheel_imports_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     """`spark-assign JOB --help` takes at most 0.6 s of processor time, and imports no array library and no Spark."""
     script = "import atexit, os, sys; from jobs import _entry\n"

@@ -261,6 +261,7 @@ def test_only_sparks_reader_of_the_topic_gets_the_kafka_source() -> None:
         assert _entry.kafka_source(["history", "--bootstrap-server", "x:1", *words.split()]) == ["--packages", package]
     for words in ("history --bootstrap-server x:1 --reader client", "daily --clusters x", "history --sample", ""):
         assert _entry.kafka_source(words.split() or [""]) == []
+    assert _entry.kafka_source(["history", "--group", "a --reader spark b"]) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -41,7 +41,7 @@ def read(place: str) -> Outcome | None:
         file = Path("/" + place.removeprefix("file:").lstrip("/") if place.startswith("file:") else place)
     try:
         return of_text(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # none, or not UTF-8
+    except (OSError, ValueError):  # none, not readable, or not UTF-8: the job's own error is more useful
         return None
 
 

@@ -223,9 +223,12 @@ def as_words(flags: dict[str, str]) -> list[str]:
 
 
 def as_template(text: str) -> str:
-    """Returns a template of Jinja for a text, which strangers can have written: its braces have no meaning."""
+    """Returns a template of Jinja that renders as the text, which strangers can have written.
+
+    Jinja would interpret braces, replace `\\r`, and remove a line end at the end of the text.
+    """
     escaped = text.encode("unicode_escape").decode().replace("'", "\\'")
-    return f"{{{{ '{escaped}' }}}}" if "{" in text else text
+    return f"{{{{ '{escaped}' }}}}" if {*"{\r\n"} & {*text} else text
 
 
 def asset(place: str) -> Asset:

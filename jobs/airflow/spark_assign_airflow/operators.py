@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import shutil
@@ -70,6 +71,8 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         """Run the job; see `ends` for how it may end."""
         if self.in_cluster and not self.outcomes:
             raise AirflowFailException("deploy_mode cluster: specify outcomes, a location that driver and worker share")
+        arguments: list[str] = self.application_args or []  # type: ignore[has-type]
+        _refuse_nul({"outcomes": self.outcomes, **{f"argument {at}": word for at, word in enumerate(arguments, 1)}})
         self._as_the_launcher_does()
         if self.makes:
             Path(self.makes).mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,6 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         # A unique name per try, so that the outcome of an earlier try is never used.
         name = f"{self.job}-try{context['ti'].try_number}-{secrets.token_hex(4)}.json"
         place = f"{(own or self.outcomes).rstrip('/')}/{name}"
-        arguments: list[str] = self.application_args or []  # type: ignore[has-type]
         self.application_args = [*arguments, "--outcome", place]
         try:
             self._run(context, place)
@@ -122,6 +124,13 @@ def _keep(context: Any) -> Callable[[str], object]:
     return lambda said: context["ti"].xcom_push(key=ALERT, value=said)
 
 
+def _refuse_nul(values: Mapping[str, Any]) -> None:
+    """Raises AirflowFailException if a key or a value has a NUL character: no program can be started with it."""
+    for key, value in values.items():
+        if "\0" in f"{key}{value}":
+            raise AirflowFailException(f"{key!r} has a NUL character, which no argument can have. Remove it")
+
+
 def _if_supported(partition: str) -> str:
     """Returns the partition. Raises ValueError, an import error of the DAG, if this Airflow has no asset partitions."""
     from airflow.sdk.execution_time.context import OutletEventAccessor
@@ -138,10 +147,13 @@ def add_partition(context: Any, outlets: Sequence[Any], partition: str) -> None:
 
 
 class Launched:
-    """A parsed command of spark-submit: `env NAME=VALUE … BINARY --option value … FILE.py`."""
+    """A parsed command of spark-submit: `env NAME=VALUE … BINARY --option value … FILE.py`.
 
-    def __init__(self, line: str) -> None:
-        words = shlex.split(line)
+    The command starts a line of the text. A quoted value can contain line ends.
+    """
+
+    def __init__(self, text: str) -> None:
+        words = shlex.split(text[f"\n{text}".index("\nenv ") :])
         at = next(i for i, word in enumerate(words) if i and "=" not in word)
         self.environment = dict(word.split("=", 1) for word in words[1:at])
         at += 4 * (words[at] == "sh")  # which starts a program with = in its path
@@ -157,7 +169,7 @@ def launched(project: str, environment: str, conf: Mapping[str, Any]) -> Launche
     """Returns the command that ./spark-submit.sh runs for `report`, the job that needs the most extras.
 
     Raises:
-        AirflowFailException: the folder isn't a clone, or the environment is unknown.
+        AirflowFailException: the folder isn't a clone, the environment is unknown, or a value has a NUL.
         AirflowException: the set-up failed.
     """
     launcher = Path(project) / "spark-submit.sh"
@@ -165,12 +177,13 @@ def launched(project: str, environment: str, conf: Mapping[str, Any]) -> Launche
         raise AirflowFailException(f"project {project}: no spark-submit.sh found; specify the folder of a clone")
     settings = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
     command = [str(launcher), "--env", environment, *settings, "--dry-run", "report"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SET_UP_S, check=False)
+    _refuse_nul({**conf, "environment": environment})
+    done = subprocess.run(command, capture_output=True, timeout=SET_UP_S, check=False)
     if done.returncode:
         kind = AirflowFailException if done.returncode == 2 else AirflowException
         shown = [word.partition("=")[0] + "=…" if word in settings[1::2] else word for word in command]  # no secrets
-        raise kind(f"{shlex.join(shown)} ended with {done.returncode}:\n{done.stderr.strip()}")
-    return Launched(done.stdout.strip().splitlines()[-1])
+        raise kind(f"{shlex.join(shown)} ended with {done.returncode}:\n{os.fsdecode(done.stderr).strip()}")
+    return Launched(os.fsdecode(done.stdout))
 
 
 class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
@@ -221,11 +234,13 @@ def failed_tasks(hook: Any, run_id: Any) -> dict[str, Outcome | None]:
         run_id: run ID of the bundle's job, whose parameter `outcomes` is a folder in a volume: OUTCOMES/RUN/TASK.json.
     """
     run = hook.get_run(run_id)
-    parameters = {each["name"]: each.get("value", each.get("default")) for each in run.get("job_parameters", ())}
-    folder = f"{parameters.get('outcomes', '')}/{run_id}"
+    # Fields of the answer can be null or missing.
+    parameters = {each.get("name"): each.get("value", each.get("default")) for each in run.get("job_parameters") or ()}
+    folder = f"{parameters.get('outcomes') or ''}/{run_id}"
     # A repaired task is listed once per attempt; the last attempt counts.
-    last = {task["task_key"]: task.get("state", {}) for task in run.get("tasks", ())}
-    failed = [name for name, state in last.items() if state.get("result_state") in ("FAILED", "TIMEDOUT", "CANCELED")]
+    last = {task.get("task_key"): task.get("state") or {} for task in run.get("tasks") or ()}
+    ends = ("FAILED", "TIMEDOUT", "CANCELED")
+    failed = [name for name, state in last.items() if name and state.get("result_state") in ends]
     return {name: _in_volume(hook, f"{folder}/{name}.json") for name in failed}
 
 

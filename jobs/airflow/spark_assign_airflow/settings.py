@@ -6,6 +6,7 @@ This module doesn't import Airflow, so that `spark-assign config` can check a fi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -49,6 +50,10 @@ _ONLY_ON_SPARK = (
 )
 
 
+MOST, MOST_GROWTH, MOST_SECONDS = 1_000_000_000, 100_000_000_000_000, 36_500 * 86_400
+"""Maximum values of the numbers. Job options have such maximums. Airflow can store these values and calculate dates."""
+
+
 class SettingsError(ValueError):
     """The file is invalid. The message lists every error with the DAG, the key, and the expected value."""
 
@@ -61,7 +66,12 @@ def _time(given: Any) -> Any:
     """Converts a date to midnight UTC."""
     if isinstance(given, date):
         at = given if isinstance(given, datetime) else datetime(given.year, given.month, given.day)
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        try:
+            at.astimezone(UTC)
+        except OverflowError:
+            raise ValueError(f"in UTC, {at} is outside the years 1 to 9999. Use a year such as 2026") from None
+        return at
     return given
 
 
@@ -86,15 +96,17 @@ class Settings(Table):
     schedule: str | None = Field(default=None, description="cron or a preset such as @daily; default: only manual runs")
     start_date: Annotated[datetime, BeforeValidator(_time)] = datetime(2026, 1, 1, tzinfo=UTC)
     catchup: bool = False
-    retries: int = Field(default=2, ge=0, description="after failures; alerts and wrong input are never retried")
-    retry_delay_s: float = Field(default=300, ge=0)
+    retries: int = Field(
+        default=2, ge=0, le=MOST, description="after failures; alerts and wrong input are never retried"
+    )
+    retry_delay_s: float = Field(default=300, ge=0, le=MOST_SECONDS)
     tags: Annotated[tuple[str, ...], AsTuple] = ("kafka", "spark_assign")
     notify: dict[str, Any] = Field(default={}, description="an Airflow notifier: its class and its arguments")
     conn_id: str = Field(default="", description="default: spark_default, or databricks_default")
     fleet: str = Field(default="", description="tables that another process maintains")
     bootstrap_server: str = Field(default="", description="or a cluster: the first task takes a snapshot of it")
     clusters: str = Field(default="", description="or a file of clusters: a mapped task takes a snapshot of each")
-    parallel: int = Field(default=8, ge=1, description="maximum number of snapshots at the same time")
+    parallel: int = Field(default=8, ge=1, le=MOST, description="maximum number of snapshots at the same time")
     records: str = Field(default="", description="records that history --follow maintains; default: read the cluster")
     output: str = Field(default="", description="a folder for all results")
     plans: str = ""
@@ -106,13 +118,13 @@ class Settings(Table):
     outcomes: str = Field(default="", description="outcomes of jobs; a location that worker and driver share")
     assignor: str = "configured"
     assignors: Annotated[tuple[str, ...], AsTuple] = ("range", "roundrobin", "sticky", "cooperative-sticky")
-    max_growth: float = Field(default=1.25, ge=1)
-    max_rejected: int = Field(default=0, ge=0)
+    max_growth: float = Field(default=1.25, ge=1, le=MOST_GROWTH)
+    max_rejected: int = Field(default=0, ge=0, le=MOST)
     max_rebalances_per_day: int | None = Field(
-        default=None, ge=0, description="with one of these three, a task history runs"
+        default=None, ge=0, le=MOST, description="with one of these three, a task history runs"
     )
     max_pause: str = Field(default="", pattern=r"^(\d+(\.\d+)?\s*(ms|s|m|min|h|d))?$", description="such as 10m")
-    max_unreadable: int | None = Field(default=None, ge=0)
+    max_unreadable: int | None = Field(default=None, ge=0, le=MOST)
     history_lookback: str = Field(
         default="1d",
         pattern=r"^\d+(\.\d+)?\s*(ms|s|m|min|h|d)$",
@@ -169,8 +181,7 @@ class Settings(Table):
 
     def _problems(self) -> Iterator[str]:
         """Yields contradictions between keys."""
-        if self.notify and not isinstance(self.notify.get("class"), str):
-            yield "notify: set class, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+        yield from self._problems_for_airflow()
         if self.runs_on == "databricks":
             unknown = {"fleet", "plans", "reports"} if self.steps == "daily" else {"clusters"}
             if misplaced := sorted(self.model_fields_set & {*_ONLY_ON_SPARK, "output", *unknown}):
@@ -205,6 +216,19 @@ class Settings(Table):
         files = [name for name in ("reports", "snapshots", "outcomes") if self.place(name)]
         if tables := [name for name in files if "/" not in self.place(name)]:
             yield f"{', '.join(tables)}: these are files; specify a folder, such as /data/{tables[0]}"
+
+    def _problems_for_airflow(self) -> Iterator[str]:
+        """Yields what Airflow would reject when it imports the file. It would then import no DAG of the file."""
+        if not re.fullmatch(r"[\w.-]{1,250}", self.dag_id):
+            yield "dag_id: use 1 to 250 letters, digits, dashes, dots, and underscores"
+        if any(len(tag) > 100 for tag in self.tags):
+            yield "tags: a tag can have at most 100 characters"
+        # Airflow limits the name of an asset, which contains the location, to 1,500 characters.
+        if wrong := [name for name in _PLACES if (place := getattr(self, name)).isspace() or len(place) > 1_450]:
+            yield f"{', '.join(wrong)}: use a location of at most 1,450 characters that isn't blank"
+        parts = str(self.notify.get("class", "")).replace(":", ".", 1).split(".")
+        if self.notify and not (len(parts) > 1 and all(map(str.isidentifier, parts))):
+            yield "notify: set class, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 
     def _problems_of_daily(self) -> Iterator[str]:
         """Yields what `daily` lacks or can't use."""
