@@ -96,8 +96,8 @@ def _share_partitions(fleet: FleetTables, groups: DataFrame) -> DataFrame:
     number = F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("number")
     key = F.concat_ws(":", "group_id", "topic_id", F.col("number").cast("string")).alias("key")
     keys = subscribed.select(*_GROUP, "topic_id", number).select(*_GROUP, key)
-    counts = fleet.topics.where(F.col("topic") == SHARE_TOPIC).select("cluster", "partitions")
-    rows = keys.mapInArrow(_hash_keys, _SHARED).join(F.broadcast(counts), "cluster")
+    counts = fleet.topics.where((F.col("topic") == SHARE_TOPIC) & (F.col("partitions") > 0))
+    rows = keys.mapInArrow(_hash_keys, _SHARED).join(F.broadcast(counts.select("cluster", "partitions")), "cluster")
     partition = (F.col("hash") % F.col("partitions")).cast("int").alias("partition")
     counted = rows.groupBy("cluster", partition).agg(
         F.count_distinct("group_id").alias("groups"), F.count(F.lit(1)).alias("keys")

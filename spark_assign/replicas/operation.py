@@ -254,7 +254,7 @@ def _group_facts(fleet: FleetTables) -> DataFrame:
         .groupBy(*_GROUP)
         .agg(F.sum("partitions").alias("partitions"))
     )
-    offsets = fleet.topics.where(F.col("topic") == OFFSETS_TOPIC)
+    offsets = fleet.topics.where((F.col("topic") == OFFSETS_TOPIC) & (F.col("partitions") > 0))
     counts = offsets.select("cluster", F.col("partitions").alias("offsets_partitions"))
     hashed = F.col("hash") % F.col("offsets_partitions")
     described = ("group_type", "assignor", "leader_library", "leader_version")

@@ -36,7 +36,7 @@ from spark_assign.numeric.arrays import (
     slices_from_bitmaps,
     to_int_array,
 )
-from spark_assign.spark.engine import cached, dataframe_of, with_schema
+from spark_assign.spark.engine import cached, dataframe_of, plain_schema, with_schema
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 
@@ -165,13 +165,13 @@ def compress(partitions: DataFrame) -> DataFrame:
     """Compresses one row per partition to slices, losslessly; duplicates count once.
 
     Args:
-        partitions: cluster, group_id, member_id, topic, partition; none of them null.
+        partitions: cluster, group_id, member_id, topic, partition. A null topic stays null.
 
     Returns:
         cluster, group_id, member_id, topic, first, step, count.
     """
     blocks = to_bitmaps(partitions).repartition(*GROUP_KEY, "topic")  # adaptive execution decides in how many tasks
-    return blocks.mapInArrow(map_arrow_batches(_merged), ASSIGNMENT_SLICES)
+    return blocks.mapInArrow(map_arrow_batches(_merged), plain_schema(ASSIGNMENT_SLICES))
 
 
 def to_bitmaps(owned: DataFrame) -> DataFrame:

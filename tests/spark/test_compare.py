@@ -262,6 +262,17 @@ def test_changes(spark: SparkSession) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("row", [("x", None, 0), ("x", "t", None), ("x", "t", -1)])
+def test_a_leaver_owns_what_none_can(spark: SparkSession, row: tuple[Any, ...]) -> None:
+    """Its group is rejected, and the other one is compared."""
+    subscribed = {"bad": {"x": "t", "y": "t"}, "g": {"x": "t", "y": "t"}}
+    given = fleet(spark, subscribed, topics={"t": 6}, owned=[("c", "bad", *row), ("c", "g", "x", "t", 0)])
+    comparison = compare(given, ["range"], [members_left(count=1)]).comparison
+    code = "bad-partition" if row[-1] == -1 else "null-key"
+    assert tuples(comparison, "group_id", "rejected") == [("bad", code), ("g", None)]
+
+
+@pytest.mark.once
 def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     """A fleet and names; a fleet that owns nothing, has no racks and no groups table."""
     plain = fleet(spark, {"g": dict.fromkeys("ab", "t")}, topics={"t": 3})

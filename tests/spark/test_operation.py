@@ -208,6 +208,11 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
     assert {row["rebalances_per_second"] for row in slow.values()} == {0.05}
     assert not any(row["heterogeneous"] or row["finding"] for row in slow.values())
 
+    empty = shared.topics.withColumn("partitions", F.expr("if(topic like '\\_\\_%', 0, partitions)"))
+    operation = operate(replace(shared, topics=empty), down=1)
+    assert {row["coordinator_partition"] for row in operation.groups.collect()} == {None}
+    assert {row["keys"] for row in operation.coordinators.collect()} == {0}
+
 
 def test_assignors_that_take_long(spark: SparkSession, fleet: Fleet) -> None:
     """librdkafka's cooperative-sticky grows with a power of members and partitions; the broker's needs an interval."""
