@@ -45,6 +45,18 @@ def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
     assert len(raised.value.faults) == 4
 
 
+def test_columns_that_engines_cannot_tell_apart(spark: SparkSession) -> None:
+    """One of the schema is wrong input, in the words of this package; any other is left out: no one reads it."""
+    sound = fleet(spark, GOOD)
+    for twin in ("TOPIC", "topic"):
+        with pytest.raises(FleetError, match=f"topics.topic: the table has topic, {twin}, which engines can't tell"):
+            replace(sound, topics=sound.topics.select("*", F.col("topic").alias(twin)))
+    notes = (F.lit(each).alias(name) for each, name in enumerate(("note", "Note", "twice", "twice", "other")))
+    topics = replace(sound, topics=sound.topics.select("*", *notes)).topics
+    assert topics.columns == [*sound.topics.columns, "other"]
+    assert topics.count() == sound.topics.count()
+
+
 def test_ownership_has_one_form(spark: SparkSession) -> None:
     """Rows, slices, or lists; a fleet with two of them is an error."""
     owned = table(spark, "owned", [("c", "g", "m", "t", 0)])
