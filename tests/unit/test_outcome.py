@@ -6,11 +6,13 @@ import errno
 import json
 import logging
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import QueryExecutionException
 
 from spark_assign.cli.job import VERSION, Job, Options, Outcome, find_option, job, write
 from spark_assign.cli.process import Terminated
@@ -81,6 +83,12 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
     (Terminated(), 143, "Terminated", "terminated"),
     (SystemExit(0), 3, "SystemExit", "0"),
+    (
+        QueryExecutionException("Generic LocalFileSystem error: Unable to copy data: File too large (os error 27)"),
+        3,
+        "OSError",
+        f"{tempfile.gettempdir()} can't be written: File too large, there or where the engine keeps temporary files",
+    ),
     (BaseException("a panic of Sail"), 3, "BaseException", "a panic of Sail"),
 )
 def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: str, tmp_path: Path) -> None:
