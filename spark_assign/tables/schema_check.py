@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from typing import Any
@@ -76,10 +76,8 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
             problem = f"the table calls it {other}, which differs in case"
             faults.append(Fault(table, field.name, problem, f"Rename the column to {field.name}"))
             continue
-        if times[field.name] > 1:
-            twins = _shown([each.name for each in df.schema.fields if each.name.lower() == field.name])
-            problem = f"the table has {twins}, which engines can't tell apart"
-            faults.append(Fault(table, field.name, problem, "Keep or rename one of them"))
+        if twins := find_twins(table, df, [field.name]):
+            faults += twins
             continue
         if have is None and field.metadata == ONLY_IF_GIVEN:
             continue
@@ -102,6 +100,17 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         return df, faults
     others = [name for name in present if name not in schema.names and times[name.lower()] == 1]
     return df.select(*columns, *(exact_column(name) for name in others)), []
+
+
+def find_twins(table: str, df: DataFrame, names: Iterable[str]) -> list[Fault]:
+    """Returns a fault for each of these columns that a table has more than once, but for case."""
+    faults, columns = [], [field.name for field in df.schema.fields]
+    for name in names:
+        same = [each for each in columns if each.lower() == name]
+        if len(same) > 1:
+            problem = f"the table has {_shown(same)}, which engines can't tell apart"
+            faults.append(Fault(table, name, problem, "Keep or rename one of them"))
+    return faults
 
 
 def _shown(names: Sequence[str]) -> str:
