@@ -169,6 +169,14 @@ def test_a_full_disk_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "Errno" not in caplog.text
 
 
+def test_rows_of_this_process_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of pyarrow has no location."""
+    full = OSError(errno.EFBIG, "Error writing bytes to file. Detail: [errno 27] File too large")
+    monkeypatch.setattr("pyarrow.parquet.write_table", lambda *_: raising(full)(None))
+    with pytest.raises(OSError, match=f"^{tmp_path} can't be written: File too large"):
+        write_rows({"t": []}, tmp_path, run_id="r", inputs={}, schemas={"t": schema("x string")})
+
+
 def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:
     """By path and by URI."""
     file = tmp_path / "outcome.json"
