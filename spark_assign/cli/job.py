@@ -9,6 +9,7 @@ import logging
 import re
 import secrets
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -57,7 +58,14 @@ from spark_assign.stores.locations import (
     without_credentials,
     write_in_place,
 )
-from spark_assign.tables.errors import DISK_FAILURES, SparkAssignError, find_fault, forget_tables, reason
+from spark_assign.tables.errors import (
+    DISK_FAILURES,
+    SparkAssignError,
+    find_disk_failure,
+    find_fault,
+    forget_tables,
+    reason,
+)
 from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
@@ -148,6 +156,8 @@ def run_job(
             outcome.failed(stopped_by.__name__, word)
         else:
             error = (outcome.replaced(raised) if outcome.attempt else None) or find_fault(raised) or raised
+            if type(error).__module__.startswith(("pyspark", "py4j")):  # of stored tables, it has its location
+                error = find_disk_failure(tempfile.gettempdir(), error) or error
             kind, is_expected = type(error).__name__, isinstance(error, expected)
             message = str(error) if is_expected else reason(error)
             if isinstance(error, OSError) and error.errno in DISK_FAILURES and error.filename:

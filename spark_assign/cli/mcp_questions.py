@@ -31,6 +31,7 @@ from spark_assign.api import Fleet
 from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.cli import mcp_answers as answers
 from spark_assign.cli.job_tables import stored_history
+from spark_assign.cli.process import failure_of_transport
 from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
@@ -421,7 +422,10 @@ def serve(questions: Questions, port: int | None) -> None:
         # asyncio replaces Python's own handler, and would wait for the end of standard input.
         signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
         with contextlib.redirect_stdout(sys.__stdout__):  # the transport needs the file itself
-            server.run()
+            try:
+                server.run()
+            except BaseExceptionGroup as group:
+                raise failure_of_transport(group) from group
         return
     hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
     print(f"mcp: serving http://{hosts[0]}/mcp", file=sys.stderr)

@@ -29,6 +29,10 @@ class OutputClosed(BaseException):
     """The reader of standard output has closed it, as `head` does. Python ignores SIGPIPE, for the sake of sockets."""
 
 
+CLOSED_ERRORS = (BrokenPipeError, ConnectionResetError)
+"""What Python raises then: for a pipe, and for a socket whose reader has left something unread."""
+
+
 class OutputFailed(BaseException):
     """Standard output can't be written, for example because its disk is full. No job takes it for its own disk."""
 
@@ -100,13 +104,14 @@ def starting_session() -> Iterator[None]:
 def take_any_text() -> None:
     """Makes standard output write characters that its encoding lacks as codes (`\\u2026`), as standard error does.
 
-    If one of the two is closed when the process starts (`>&-`), what is written there is lost.
+    If one of the two is closed when the process starts (`>&-`), what is written there is lost. A closed standard input
+    is empty.
     """
-    closed = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
+    closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     while closed and os.open(os.devnull, os.O_RDWR) < 2:  # so that no other file gets the number of a closed one
         pass
     for name in (*closed, *(f"__{name}__" for name in closed)):
-        setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        setattr(sys, name, open(os.devnull, "r+"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -121,7 +126,7 @@ def with_output_written(run: Callable[[], int], name: str) -> int:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes again when it ends
-        if isinstance(error, BrokenPipeError):
+        if isinstance(error, CLOSED_ERRORS):
             return exit_code if exit_code in STOPS else CLOSED
         if exit_code != 3:  # otherwise, the job has reported it
             print(f"{name}: standard output can't be written: {error.strerror}", file=sys.stderr)
@@ -153,10 +158,23 @@ def _output_raises() -> Iterator[None]:
     other failure of it `OutputFailed`."""
     try:
         yield
-    except BrokenPipeError as error:
+    except CLOSED_ERRORS as error:
         raise OutputClosed from error
     except OSError as error:
         raise OutputFailed(f"standard output can't be written: {error.strerror}") from error
+
+
+def failure_of_transport(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Returns what made the tasks of a server fail that reads standard input and writes standard output: its client
+    has closed its end, or a file of the two can't be read or written."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, CLOSED_ERRORS):
+        return OutputClosed()
+    if isinstance(error, OSError):
+        return OutputFailed(f"standard input or standard output failed: {error.strerror}")
+    return error
 
 
 class VisibleOutput(io.TextIOBase):

@@ -30,6 +30,7 @@ from spark_assign.spark.java_order import string_order
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, OWNERSHIP
+from spark_assign.tables.schema_check import find_twins
 from spark_assign.tables.schema_fields import ONLY_IF_GIVEN
 
 AnyFleet = TypeVar("AnyFleet", bound=FleetTables)
@@ -47,8 +48,9 @@ MAX_COUNT = 100_000
 
 def _require_columns(table: str, rows: DataFrame, names: list[str]) -> None:
     lacking = [name for name in names if name not in rows.columns]
-    if lacking:
-        raise FleetError([Fault(table, name, "the column is missing", "Add it") for name in lacking])
+    faults = [Fault(table, name, "the column is missing", "Add it") for name in lacking]
+    if faults := [*faults, *find_twins(table, rows, names)]:
+        raise FleetError(faults)
 
 
 def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
@@ -126,10 +128,10 @@ def joined_counts(counts: DataFrame, member_id: str) -> DataFrame:
 
 def with_joiners(fleet: AnyFleet, new: DataFrame, topics: list[str] | None = None) -> AnyFleet:
     """Returns the fleet with these additional members, who own nothing."""
-    _require_columns("joiners", new, MEMBER_KEY)
+    known = [field.name for field in MEMBERS.fields if field.name in new.columns]
+    _require_columns("joiners", new, [*dict.fromkeys([*MEMBER_KEY, *known])])
     if fleet.unknown_groups is not None:  # their members would not be all members of the group
         new = new.join(fleet.unknown_groups, GROUP_KEY, "left_anti")
-    known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = union([fleet.members, new.select(*known)])
     if fleet.subscriptions is None:
         assert fleet.subscription_lists is not None

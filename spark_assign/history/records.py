@@ -21,7 +21,7 @@ from spark_assign.history.kernel import facts
 from spark_assign.spark.dataframes import map_arrow_chunks
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.history import RECORDS
-from spark_assign.tables.schema_check import check_schema, not_null
+from spark_assign.tables.schema_check import check_schema, find_twins, not_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +53,8 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
             null in a required column fails the query that reads it, with a message that names column and row
             (`tables.errors.find_row_fault`).
     """
+    if twins := find_twins(_TABLE, table, RECORDS.names):
+        raise FleetError(twins)
     present = {field.name: field.dataType for field in table.schema.fields}
     if cluster is not None and "cluster" not in present:
         table = table.withColumn("cluster", F.lit(cluster))

@@ -44,6 +44,7 @@ from spark_assign.tables.errors import (
     needs_extra,
     reason,
     remember_table,
+    writing_to,
 )
 
 if TYPE_CHECKING:
@@ -350,7 +351,8 @@ def dataframe_of(spark: SparkSession, table: pa.Table, schema: StructType) -> Da
 
     folder = _new_folder()
     folder.mkdir()
-    parquet.write_table(table, folder / "rows.parquet", row_group_size=_ROWS_PER_FILE_PIECE)
+    with writing_to(str(folder)):
+        parquet.write_table(table, folder / "rows.parquet", row_group_size=_ROWS_PER_FILE_PIECE)
     return spark.read.schema(schema).parquet(str(folder))
 
 

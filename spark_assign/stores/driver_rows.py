@@ -28,6 +28,7 @@ from spark_assign.stores.run_store import (
     safe_run_id,
 )
 from spark_assign.stores.targets import append_manifest, manifest_rows, remove_attempts
+from spark_assign.tables.errors import find_disk_failure
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ def write_rows(
         newest = newest_row(manifest_rows(folder) or (), run_id) if isinstance(error, FileNotFoundError) else None
         if newest is not None and newest["attempt"] > attempt:
             raise replaced_error(folder, run_id) from error
+        if failure := find_disk_failure(str(folder), error):
+            raise failure from error
         raise
     remove_attempts(str(folder), tables, run_id, attempt, older=True)
     return manifest

@@ -51,7 +51,7 @@ from spark_assign.stores.locations import (
     shortened,
 )
 from spark_assign.stores.parquet_footer import row_groups
-from spark_assign.tables.errors import SourceError, is_engine_failure, reason
+from spark_assign.tables.errors import SourceError, is_engine_failure, reason, writing_to
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES, is_name
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
@@ -375,7 +375,8 @@ def _frame(spark: SparkSession, rows: Iterator[pa.Table], schema: StructType) ->
     # Several files, so that several tasks read them.
     pieces = itertools.chain(head, rows)
     while some := list(itertools.islice(pieces, _PIECES_PER_FILE)):
-        parquet.write_table(pa.concat_tables(some), os.path.join(folder, f"{len(os.listdir(folder)):06d}.parquet"))
+        with writing_to(folder):
+            parquet.write_table(pa.concat_tables(some), os.path.join(folder, f"{len(os.listdir(folder)):06d}.parquet"))
     return spark.read.schema(schema).parquet(location_for(spark, f"file://{folder}"))
 
 

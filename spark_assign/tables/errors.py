@@ -130,8 +130,8 @@ def failure_of_code(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}".encode(errors="backslashreplace").decode()
 
 
-DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""Numbers of the errors of a disk that is full or fails: no other input would help."""
+DISK_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE)
+"""Numbers of the errors of a disk that is full, has a limit, or fails: no other input would help."""
 
 
 def find_disk_failure(location: str, error: BaseException) -> OSError | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from typing import Any
@@ -52,7 +53,8 @@ def exact_column(name: str) -> Column:
 def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types or case).
 
-    Columns of the schema come first, in its order, followed by any other columns. Integers of any size are cast. A
+    Columns of the schema come first, in its order, followed by any other columns whose names differ in more than case.
+    Integers of any size are cast. A
     value out of range becomes null in a column without nulls, which the value checks report; in another column and in
     a list, it fails the query (`tables.errors.find_row_fault`), and so does a rack of a broker that is too long. A
     missing nullable column is added as null, except for columns with `ONLY_IF_GIVEN`.
@@ -63,6 +65,7 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         schema: the expected schema.
     """
     present = {field.name: field.dataType for field in df.schema.fields}
+    times = Counter(field.name.lower() for field in df.schema.fields)  # engines ignore case
     columns: list[Column] = []
     faults: list[Fault] = []
     keys = [name for name in _keys(schema) if name in present]
@@ -72,6 +75,9 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
         if have is None and (other := next((name for name in present if name.lower() == field.name), None)):
             problem = f"the table calls it {other}, which differs in case"
             faults.append(Fault(table, field.name, problem, f"Rename the column to {field.name}"))
+            continue
+        if twins := find_twins(table, df, [field.name]):
+            faults += twins
             continue
         if have is None and field.metadata == ONLY_IF_GIVEN:
             continue
@@ -92,8 +98,19 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
             columns.append(F.col(field.name))
     if faults:
         return df, faults
-    known = {field.name for field in schema.fields}
-    return df.select(*columns, *(exact_column(name) for name in present if name not in known)), []
+    others = [name for name in present if name not in schema.names and times[name.lower()] == 1]
+    return df.select(*columns, *(exact_column(name) for name in others)), []
+
+
+def find_twins(table: str, df: DataFrame, names: Iterable[str]) -> list[Fault]:
+    """Returns a fault for each of these columns that a table has more than once, but for case."""
+    faults, columns = [], [field.name for field in df.schema.fields]
+    for name in names:
+        same = [each for each in columns if each.lower() == name]
+        if len(same) > 1:
+            problem = f"the table has {_shown(same)}, which engines can't tell apart"
+            faults.append(Fault(table, name, problem, "Keep or rename one of them"))
+    return faults
 
 
 def _shown(names: Sequence[str]) -> str:

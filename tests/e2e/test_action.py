@@ -177,19 +177,23 @@ def test_the_base_is_a_name(repository: Repository) -> None:
     """A branch or a tag is fetched; without a pull request, there is no default, and nothing is compared. The old files
     are there, whatever attributes they have."""
     repository.write("clone/.gitattributes", "* export-ignore\n")
-    repository.commit("attributes")
+    repository.write(f"clone/{FOLDER}/map.toml", "[clusters]\n")
+    repository.commit("attributes and a mapping file that is one of the files")
     git = ("-C", str(repository.clone))
     repository.git(*git, "push", "-q", "origin", "HEAD:old", "HEAD:refs/tags/v1")
     repository.change(TOPIC % 24)
     for name in ("old", "v1"):
-        assert repository.run(base=name)[0] == 0
+        assert repository.run(**{"base": name, "changes-map": f"{FOLDER}/map.toml"})[0] == 0
         assert "| 12 | 24 |" in repository["comment"]
     for base, message in {
         "": "name what to compare with",
         "gone": "The commit of the input base can't be fe",
+        "+main:refs/heads/evil": "isn't the name of a commit, a branch, or a tag",
+        "refs/heads/*": "isn't the name of a commit, a branch, or a tag",
     }.items():
         code, log = repository.run(base=base)
         assert (code, message in log) == (2, True)
+    assert "evil" not in repository.git(*git, "branch")
 
 
 def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:

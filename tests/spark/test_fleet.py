@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.groups import facts
+from spark_assign.history.records import records_of
 from spark_assign.spark.dataframes import compress, expand
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import find_row_fault
@@ -43,6 +44,26 @@ def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
     assert "members.rack_id: the table calls it RACK_ID, which differs in case" in message, "the engine ignores it"
     assert "subscriptions.topic: the column is missing" in message
     assert len(raised.value.faults) == 4
+
+
+def test_columns_that_engines_cannot_tell_apart(spark: SparkSession) -> None:
+    """One of the schema is wrong input, in the words of this package; any other is left out: no one reads it."""
+    sound = fleet(spark, GOOD)
+    for twin in ("TOPIC", "topic"):
+        with pytest.raises(FleetError, match=f"topics.topic: the table has topic, {twin}, which engines can't tell"):
+            replace(sound, topics=sound.topics.select("*", F.col("topic").alias(twin)))
+    twice = sound.members.select("*", F.col("member_id").alias("Member_ID"))
+    for change in (sound.with_members_left, sound.with_members_joined):
+        with pytest.raises(
+            FleetError, match=r"member_id: the table has member_id, Member_ID, which engines can't tell"
+        ):
+            change(twice)
+    with pytest.raises(FleetError, match=r"records\.timestamp: the table has timestamp, Timestamp, which engines"):
+        records_of(sound.topics.select(F.lit("c").alias("cluster"), *(F.lit(1).alias(f"{t}imestamp") for t in "tT")))
+    notes = (F.lit(each).alias(name) for each, name in enumerate(("note", "Note", "twice", "twice", "other")))
+    topics = replace(sound, topics=sound.topics.select("*", *notes)).topics
+    assert topics.columns == [*sound.topics.columns, "other"]
+    assert topics.count() == sound.topics.count()
 
 
 def test_ownership_has_one_form(spark: SparkSession) -> None:

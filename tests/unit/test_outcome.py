@@ -6,11 +6,13 @@ import errno
 import json
 import logging
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import QueryExecutionException
 
 from spark_assign.cli.job import VERSION, Job, Options, Outcome, find_option, job, write
 from spark_assign.cli.process import Terminated
@@ -81,6 +83,12 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
     (Terminated(), 143, "Terminated", "terminated"),
     (SystemExit(0), 3, "SystemExit", "0"),
+    (
+        QueryExecutionException("Generic LocalFileSystem error: Unable to copy data: File too large (os error 27)"),
+        3,
+        "OSError",
+        f"{tempfile.gettempdir()} can't be written: File too large, there or where the engine keeps temporary files",
+    ),
     (BaseException("a panic of Sail"), 3, "BaseException", "a panic of Sail"),
 )
 def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: str, tmp_path: Path) -> None:
@@ -159,6 +167,14 @@ def test_a_full_disk_is_a_failure(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert example(lambda options: 0)(["--outcome", str(tmp_path / ("n" * 300))]) == 3
     assert "n can't be written: file name too long" in caplog.text
     assert "Errno" not in caplog.text
+
+
+def test_rows_of_this_process_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of pyarrow has no location."""
+    full = OSError(errno.EFBIG, "Error writing bytes to file. Detail: [errno 27] File too large")
+    monkeypatch.setattr("pyarrow.parquet.write_table", lambda *_: raising(full)(None))
+    with pytest.raises(OSError, match=f"^{tmp_path} can't be written: File too large"):
+        write_rows({"t": []}, tmp_path, run_id="r", inputs={}, schemas={"t": schema("x string")})
 
 
 def test_it_is_replaced_as_a_whole(tmp_path: Path) -> None:

@@ -121,6 +121,35 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path, words: list[str], flushes: b
     assert (process.returncode, error.replace("of a child\n", "")) == (141, "")
 
 
+SERVER = """
+import sys
+from spark_assign.cli import job, mcp_questions, process
+questions = object.__new__(mcp_questions.Questions)
+run = lambda: job.run_job("mcp", lambda: mcp_questions.serve(questions, None) or 0, verbose=False)
+sys.exit(process.with_output_written(run, "mcp"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("redirections", "code", "message"),
+    [
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("| true", 141, ""),
+        (">/dev/full", 3, "mcp: standard input or standard output failed: No space left on device"),
+    ],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_client_that_closes_its_end(redirections: str, code: int, message: str) -> None:
+    """The transport of the SDK raises a group of exceptions; and without standard input, there is no client."""
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    script = f"""{{ sleep 1; echo '{ping}'; }} | {{ "$0" -c "$1" {redirections}; exit "${{PIPESTATUS[0]}}"; }}"""
+    command = ["bash", "-c", script, sys.executable, SERVER]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert ended.stderr.rstrip().endswith(message) if message else not ended.stderr
+
+
 def test_what_hangs_at_the_end_is_left() -> None:
     """A client of Spark Connect hangs if Ctrl-C has left a lock of it held. Temporary files are removed before."""
     program = """

@@ -80,6 +80,8 @@ def test_a_limit_of_the_process_has_a_remedy(error: Exception) -> None:
     (Exception(JAVA), "No space left on device"),
     (Exception("Generic LocalFileSystem error: No space left on device (os error 28)"), "No space left on device"),
     (OSError(5, "Input/output error"), "Input/output error"),
+    (Exception("Unable to copy data to file: File too large (os error 27)"), "File too large"),
+    (Exception("Unable to sync data to file: Stale file handle (os error 116)"), "Stale file handle"),
 )
 def test_a_disk_that_fails_has_the_location(error: Exception, problem: str) -> None:
     """In the words of Spark, of the embedded engine, and of Python."""

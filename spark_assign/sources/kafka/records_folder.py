@@ -27,7 +27,7 @@ from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_reco
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.local_tables import refuse_pipe
 from spark_assign.stores.locations import problem_of
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import ConfigError, SourceError, writing_to
 from spark_assign.tables.history import RECORDS
 
 _FILE_BYTES = 64 << 20
@@ -145,7 +145,7 @@ class RecordsFolder:
         # Spark and pyarrow ignore names that start with a dot.
         partial = self._folder / f".records-{secrets.token_hex(6)}"
         try:
-            with partial.open("wb") as file:
+            with writing_to(str(self._folder)), partial.open("wb") as file:
                 pq.write_table(pa.concat_tables([_SCHEMA.empty_table(), *tables]).cast(schema), file)
                 file.flush()
                 os.fsync(file.fileno())
