@@ -54,10 +54,9 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types or case).
 
     Columns of the schema come first, in its order, followed by any other columns whose names differ in more than case.
-    Integers of any size are cast. A
-    value out of range becomes null in a column without nulls, which the value checks report; in another column and in
-    a list, it fails the query (`tables.errors.find_row_fault`), and so does a rack of a broker that is too long. A
-    missing nullable column is added as null, except for columns with `ONLY_IF_GIVEN`.
+    Integers of any size are cast. A value out of range becomes null in a column without nulls, which the value checks
+    report; in another column and in a list, it fails the query (`tables.errors.find_row_fault`), and so does a rack of
+    a broker that is too long. A missing nullable column is added as null, except for columns with `ONLY_IF_GIVEN`.
 
     Args:
         table: name of the table in messages.
