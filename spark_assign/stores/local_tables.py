@@ -554,7 +554,7 @@ def parquet_pieces(file: LocalFile, schema: pa.Schema, number: int | None = None
                     columns.append(pa.repeat(pa.scalar(file.partition[each.name], each.type), len(batch)))
                 elif each.name in names:
                     column = batch[each.name]
-                    is_cut = pa.types.is_timestamp(each.type) and column.type == pa.timestamp("ns", column.type.tz)
+                    is_cut = pa.types.is_timestamp(each.type) and str(column.type).startswith("timestamp[ns")
                     try:
                         columns.append(column.cast(each.type, safe=not is_cut))  # Spark has microseconds
                     except pa.ArrowException as error:

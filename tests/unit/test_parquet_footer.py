@@ -108,6 +108,10 @@ def test_columns_of_other_writers(tmp_path: Path) -> None:
     (piece,) = parquet_pieces(LocalFile(str(tmp_path / "t")), schema)
     integers = piece.cast(pa.schema([("at", pa.int64()), ("name", pa.string())]))
     assert integers.to_pydict() == {"at": [1_700_000_000_123_456], "name": ["g"]}
+    dates = pa.table({"at": pa.array([20_000], pa.date32()), "name": ["g"]})
+    parquet.write_table(dates.append_column("labels", pairs), tmp_path / "t")
+    (piece,) = parquet_pieces(LocalFile(str(tmp_path / "t")), schema)
+    assert piece["at"].cast(pa.int64()).to_pylist() == [20_000 * 86_400_000_000]
     (rows,) = batches(str(tmp_path / "t"), ["labels"], TextCheck(0, ""))
     assert rows.to_pylist() == [{"labels": [("a", "b")]}]
     wrong = pa.array([b"a", b"\xff"]).view(pa.string())
