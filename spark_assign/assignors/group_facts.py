@@ -610,7 +610,9 @@ def _slice_faults(facts: IndexedFacts, is_bounded: BoolArray) -> Iterator[_Fault
         for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
             for row in rows[mask].tolist():
                 values = {name: column(facts.table, name)[row].as_py() for name in (*names, *slice_columns)}
-                yield _Fault(int(facts.group_index[row]), code, format_row(table, **values))
+                lengths = ", or its lists, with positions, differ in length" if table == "owned_lists" else ""
+                text = format_row(table, **values) + (lengths if code == "null-key" else "")
+                yield _Fault(int(facts.group_index[row]), code, text)
         is_valid = ~is_null & ~is_invalid & (count > 0) & is_bounded[facts.group_index[rows]]
         if kind not in (INITIALIZED, DEPARTED_SLICE) and is_valid.any():
             owned = (each[is_valid] for each in (rows, first, step, count))

@@ -126,15 +126,19 @@ def test_lists_are_the_same_slices() -> None:
 def test_faults_of_lists() -> None:
     """As of slices; a list that is shorter than another has nulls at its end, and null is no list."""
     remedy = "Fill the key in or leave the row out"
+    lengths = ", or its lists, with positions, differ in length"
     short = listed(("t", 0, 1, 4), ("t", 5, 1, 1)) | {"counts": [4]}
     row = "owned_lists: member_id=m, topic=t, first=5, step=1, count=null"
-    assert fault(short) == ("null-key", f"{row}. {remedy}")
+    assert fault(short) == ("null-key", f"{row}{lengths}. {remedy}")
     row = "owned_lists: member_id=m, topic=null, first=1, step=1, count=1"
-    assert fault(listed(("t", 0, 1, 1), ("t", 1, 1, 1)) | {"topics": ["t"]}) == ("null-key", f"{row}. {remedy}")
+    assert fault(listed(("t", 0, 1, 1), ("t", 1, 1, 1)) | {"topics": ["t"]}) == (
+        "null-key",
+        f"{row}{lengths}. {remedy}",
+    )
     row = "owned_lists: member_id=m, topic=null, first=0, step=1, count=1"
-    assert fault(listed((None, 0, 1, 1))) == ("null-key", f"{row}. {remedy}")
+    assert fault(listed((None, 0, 1, 1))) == ("null-key", f"{row}{lengths}. {remedy}")
     row = "owned_lists: member_id=m, topic=null, first=null, step=null, count=null"
-    assert fault(listed(("t", 0, 1, 1)) | dict.fromkeys(SLICE_LISTS)) == ("null-key", f"{row}. {remedy}")
+    assert fault(listed(("t", 0, 1, 1)) | dict.fromkeys(SLICE_LISTS)) == ("null-key", f"{row}{lengths}. {remedy}")
     remedy = "Keep one row per member and partition"
     twice = listed(("t", 0, 1, 4), ("u", 3, 1, 1), ("t", 3, 1, 1))
     assert fault(twice) == ("duplicate-owned", f"owned_lists: member_id=m, topic=t, partition=3. {remedy}")
