@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from spark_assign.comparison.what_if import AS_IS
 from spark_assign.tables.advice import MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
 from spark_assign.tables.comparison import DRIFT_TABLES, MIGRATION_TABLES, UPGRADE_TABLES
 from spark_assign.tables.groups import PLAN_TABLES
-from tests.spark.fleets import with_lists, with_owned_lists
+from tests.spark.fleets import fleet, tuples, with_lists, with_owned_lists
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"
 
@@ -53,10 +54,26 @@ def with_loads(fleet: Fleet) -> Fleet:
 @pytest.mark.parametrize("name", PASSES)
 def test_lists_are_rows(spark: SparkSession, name: str) -> None:
     """The sample fleet: its groups use every assignor."""
-    fleet = with_loads(Fleet.read(spark, str(SAMPLE)))
+    sample = with_loads(Fleet.read(spark, str(SAMPLE)))
     of_rows, of_lists = (
         [sorted(map(str, table.collect())) for table in PASSES[name](form)]
-        for form in (fleet, with_owned_lists(with_lists(fleet)))
+        for form in (sample, with_owned_lists(with_lists(sample)))
     )
     assert of_lists == of_rows
     assert any(of_rows)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("answer", [plan, advise_membership])
+@pytest.mark.parametrize("positions", [[], [0, 1]])
+def test_positions_of_another_number_than_topics(
+    spark: SparkSession, answer: Callable[[Fleet], Any], positions: list[int]
+) -> None:
+    """They reject their group, with the reason, and no other one."""
+    owned = [("c", group, "m", ["t"], [0], [1], [2], at) for group, at in (("bad", positions), ("good", [0]))]
+    subscribed = {group: {"m": "t"} for group in ("bad", "good")}
+    groups = [("c", group, "range") for group in subscribed]
+    found = answer(fleet(spark, subscribed, topics={"t": 2}, owned_lists=owned, groups=groups))
+    [(group, code, detail)] = tuples(found.rejected, "group_id", "code", "detail")
+    assert (group, code) == ("bad", "null-key")
+    assert "or its lists, with positions, differ in length" in detail
