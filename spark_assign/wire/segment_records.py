@@ -112,6 +112,8 @@ def _read_regular(data: bytes, batches: BatchColumns, limit: ByteLimit) -> tuple
     """Returns the RECORDS of the regular batches, and which batches are regular."""
     is_regular = (batches.magic == 2) & (batches.base_offset < _REGULAR_BASE)
     is_regular &= (batches.base_timestamp > -_REGULAR_BASE) & (batches.base_timestamp < _REGULAR_BASE)
+    # With less than a byte per record, one is likely repeated: the reader of single records stops there.
+    is_regular &= batches.number <= batches.end - batches.body
     content, start, end = _decompress(data, batches, is_regular, limit)
     is_regular &= batches.number * _MIN_RECORD_SIZE <= end - start
     is_regular &= np.cumsum(np.where(is_regular, batches.number, 0)) <= MAX_RECORDS

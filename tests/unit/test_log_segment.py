@@ -281,6 +281,18 @@ def test_an_offset_that_is_repeated(magic: int) -> None:
     assert [row[2] for row in committed([data])] == [each.offset for each in RECORDS]
 
 
+def test_a_record_that_is_repeated_a_million_times() -> None:
+    """A thousand bytes of them are no work."""
+    made = batch_of([Record(20, 1, None, None)])
+    repeated = with_header(made[:61] + compressed("zstd", 1_900_000 * made[61:]), 57, ">i", 1_900_000)
+    for at, kind, value in ((8, ">i", len(repeated) - 12), (21, ">h", NAMES.index("zstd")), (23, ">i", 1_899_999)):
+        repeated = with_header(repeated, at, kind, value)
+    start = time.process_time()
+    (damage,) = rows_of(log_segments.find_damage(files_of([repeated]), "eu"))
+    assert time.process_time() - start < 0.5
+    assert damage[-1] == "its offsets don't ascend: 20 follows 20"
+
+
 def test_many_small_segments_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each can become its share. A batch has a limit of its own."""
     data = batch_of([Record(0, 1, b"k", bytes(1 << 20))], "zstd")
