@@ -67,7 +67,7 @@ class ByteLimit:
     def decompress(self, codec: int, data: bytes) -> bytes:
         """Returns decompressed bytes. Raises WireError as `decompress` does."""
         try:
-            content = decompress(codec, data, max(self.left, 0))
+            content = decompress(codec, data, min(max(self.left, 0), _MAX_BATCH_BYTES))
         except DecompressionError as error:
             self.left -= error.size
             raise
@@ -112,6 +112,8 @@ def _read_regular(data: bytes, batches: BatchColumns, limit: ByteLimit) -> tuple
     """Returns the RECORDS of the regular batches, and which batches are regular."""
     is_regular = (batches.magic == 2) & (batches.base_offset < _REGULAR_BASE)
     is_regular &= (batches.base_timestamp > -_REGULAR_BASE) & (batches.base_timestamp < _REGULAR_BASE)
+    # With less than a byte per record, one is likely repeated: the reader of single records stops there.
+    is_regular &= batches.number <= batches.end - batches.body
     content, start, end = _decompress(data, batches, is_regular, limit)
     is_regular &= batches.number * _MIN_RECORD_SIZE <= end - start
     is_regular &= np.cumsum(np.where(is_regular, batches.number, 0)) <= MAX_RECORDS
@@ -132,6 +134,7 @@ def _read_regular(data: bytes, batches: BatchColumns, limit: ByteLimit) -> tuple
     timestamp = np.where(has_append_time[batch], batches.max_timestamp[batch], timestamp)
     timestamp = np.clip(timestamp, -_MAX_TIMESTAMP_MS, _MAX_TIMESTAMP_MS)
     offset += batches.base_offset[batch]
+    is_regular[batch[1:][(batch[1:] == batch[:-1]) & (offset[1:] <= offset[:-1])]] = False
     rows = slice(None) if is_regular.all() else is_regular[batch]
     bounds = [bound[rows] for bound in (key_start, key_end, value_start, value_end)]
     keys, values = _take_bytes(content, bounds, [size[rows] < 0 for size in (key_size, value_size)])
@@ -253,6 +256,7 @@ def read_batch(
                 raise WireError(f"a record of {length} bytes, {len(body) - at} left")
             timestamp, at = varint(body, at + 1)
             offset, at = varint(body, at)
+            _check_ascending(records_read, batch.base_offset + offset)
             key, at = nullable_bytes(body, at)
             value, at = nullable_bytes(body, at)
             if at > end:
@@ -265,6 +269,12 @@ def read_batch(
     if at != len(body):
         raise WireError(f"{len(body) - at} bytes after the last record")
     return records_read
+
+
+def _check_ascending(records: list[Record], offset: int) -> None:
+    """Raises WireError if the next offset of a batch isn't higher: one record could be repeated without end."""
+    if records and offset <= records[-1].offset:
+        raise WireError(f"its offsets don't ascend: {offset} follows {records[-1].offset}")
 
 
 def read_marker(data: bytes, batch: Batch) -> int | None:
@@ -314,6 +324,7 @@ def _iter_messages(data: bytes, limit: ByteLimit, max_records: int) -> Iterator[
         )
         if inner_magic != magic or inner_attributes & CODEC:
             raise WireError("a compressed message of another format inside of one")
+        _check_ascending(messages, relative_offset)
         message_timestamp = timestamp if attributes & APPEND_TIME else inner_timestamp
         messages.append(Record(relative_offset, message_timestamp, inner_key, inner_value))
     # In format 1 offsets inside count from 0, and the message around them has the last one's.
@@ -389,6 +400,10 @@ NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _MIN_BYTES, _MAX_RATIO, _MAX_BYTES = 1 << 26, 64, 1 << 30
+_MAX_BATCH_BYTES = 1 << 26
+"""Maximum size of what a batch can become. A broker accepts a batch of 1 MiB by default (`max.message.bytes`)."""
+_MIN_TOTAL_BYTES = 1 << 28
+"""Size of what all segments together can become, however small they are, in bytes."""
 _LARGEST_RATIOS = {1: 1_032, 2: 64}
 """How many times their size bytes can become, by codecs that aren't read in chunks."""
 _CHUNK_BYTES = 1 << 20
@@ -402,9 +417,11 @@ def max_decompressed(compressed: int) -> int:
     return min(max(_MIN_BYTES, _MAX_RATIO * compressed), _MAX_BYTES)
 
 
-def max_of_segment(compressed: int) -> int:
-    """Returns the maximum size of what all batches of a segment can become, however damage divides them, in bytes."""
-    return max(_MIN_BYTES, _MAX_RATIO * compressed)
+def max_of_segment(compressed: int, of: int = 1) -> int:
+    """Returns the maximum size of what all batches of a segment can become, however damage divides them, in bytes:
+    64 times its size, but at least 64 MiB, or its share of 256 MiB if `of` segments are more than four.
+    """
+    return max(min(_MIN_BYTES, _MIN_TOTAL_BYTES // of), _MAX_RATIO * compressed)
 
 
 class DecompressionError(WireError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafka.record._crc32c import crc as crc32c
@@ -107,6 +108,8 @@ def records(data: bytes, batch: Plain) -> list[Row]:
         end = at + size
         delta_ms, at = varint(body, at + 1)
         delta, at = varint(body, at)
+        if rows and batch.offsets[0] + delta <= rows[-1][0]:
+            raise ValueError("an offset occurs again")
         key, at = varint_bytes(body, at)
         value, at = varint_bytes(body, at)
         if not at <= end <= len(body):
@@ -131,6 +134,8 @@ def messages(data: bytes) -> list[Row]:
     inside = list(each_message(decompress(codec, value)))
     if any(each[1] != magic or each[2] & 7 for each in inside):
         raise ValueError("another format inside")
+    if any(later[0] <= each[0] for each, later in pairwise(inside)):
+        raise ValueError("an offset occurs again")
     base = offset - inside[-1][0] if magic and inside else 0
     for relative, _, _, its_ms, *rest in inside:
         found.append((base + relative, at_ms if attributes & 8 else its_ms, *rest))

@@ -8,6 +8,7 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Sequence
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from spark_assign.history.kernel import log_segments
+from spark_assign.sources.kafka import log_segments as segment_files
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.tables import history as tables
 from spark_assign.wire import log_segment, segment_records
@@ -261,6 +263,58 @@ def test_more_records_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     (block,) = iter_blocks(data)
     assert not isinstance(block, Damaged)
     assert read_batches(data, block)[1] == {1: "more than 5 records are next to each other"}
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_an_offset_that_is_repeated(magic: int) -> None:
+    """A batch of one record again and again has no new offsets, and the batch before it is read."""
+    records = [RECORDS[0]._replace(offset=20)] * 150
+    if magic == 2:
+        body = batch_of(records[:1])[61:]
+        made = with_header(batch_of(records[:1])[:61] + 150 * body, 57, ">i", 150)
+        repeated = with_header(with_header(made, 8, ">i", len(made) - 12), 23, ">i", 149)
+    else:
+        repeated = messages_of(records, magic, 1)
+    data = batch_of(RECORDS) + repeated
+    (damage,) = rows_of(log_segments.find_damage(files_of([data]), "eu"))
+    assert str(damage[-1]).startswith("its offsets don't ascend: ")
+    assert [row[2] for row in committed([data])] == [each.offset for each in RECORDS]
+
+
+def test_a_record_that_is_repeated_a_million_times() -> None:
+    """A thousand bytes of them are no work."""
+    made = batch_of([Record(20, 1, None, None)])
+    repeated = with_header(made[:61] + compressed("zstd", 1_900_000 * made[61:]), 57, ">i", 1_900_000)
+    for at, kind, value in ((8, ">i", len(repeated) - 12), (21, ">h", NAMES.index("zstd")), (23, ">i", 1_899_999)):
+        repeated = with_header(repeated, at, kind, value)
+    start = time.process_time()
+    (damage,) = rows_of(log_segments.find_damage(files_of([repeated]), "eu"))
+    assert time.process_time() - start < 0.5
+    assert damage[-1] == "its offsets don't ascend: 20 follows 20"
+
+
+def test_many_small_segments_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each can become its share. A batch has a limit of its own."""
+    data = batch_of([Record(0, 1, b"k", bytes(1 << 20))], "zstd")
+    files = files_of([data])
+    for of, limit, found in ((1, 1 << 26, 1), (64, 1 << 26, 1), (300, 1 << 26, 0), (1, 1 << 19, 0)):
+        monkeypatch.setattr(segment_records, "_MAX_BATCH_BYTES", limit)
+        rows = [batch.num_rows for batch in log_segments.read_records(files, "eu", RECORDS_SCHEMA, of)]
+        assert sum(rows) == found, of
+        assert log_segments.find_damage(files, "eu", None, of).num_rows == 1 - found, of
+
+
+@pytest.mark.parametrize(("embedded", "num_readers"), [(True, 4), (False, 2)])
+def test_as_many_segments_at_once_as_processors(
+    monkeypatch: pytest.MonkeyPatch, embedded: bool, num_readers: int
+) -> None:
+    """The embedded engine runs all tasks at once, and keeps what it distributes to more tasks in memory."""
+    spark = Mock(**{"conf.get.return_value": "4"})
+    monkeypatch.setattr(segment_files, "is_embedded", lambda _: embedded)
+    monkeypatch.setattr(segment_files, "shares_files", lambda _: True)
+    monkeypatch.setattr(segment_files, "dataframe_of_rows", lambda *_: spark.rows)
+    segment_files._contents(spark, ["/a.log", "/b.log"])
+    spark.rows.repartition.assert_called_once_with(num_readers)
 
 
 def test_headers_that_each_claim_the_rest() -> None:

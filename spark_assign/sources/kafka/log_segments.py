@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.history.kernel import log_segments as segments
 from spark_assign.spark.dataframes import dataframe_of_rows, forget_zipped_pyspark, to_arrow_schema
-from spark_assign.spark.engine import shares_files
+from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.stores.locations import for_spark, local_path
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.history import RECORDS
@@ -72,12 +72,13 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     partitions = {path.rpartition("/")[0] for path in paths}
     if len(copies) > len({partition for partition, _ in copies}):
         with_markers = _with_markers(files)
-    read_records = partial(segments.read_records, cluster=cluster, schema=to_arrow_schema(RECORDS))
+    read_records = partial(segments.read_records, cluster=cluster, schema=to_arrow_schema(RECORDS), of=len(paths))
     records = with_markers.mapInArrow(_each(read_records), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
     last = frozenset({path.rpartition("/")[0]: path for path in paths}.values())
-    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster, last)]), DAMAGED)
+    num_paths = len(paths)
+    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster, last, num_paths)]), DAMAGED)
     return LogSegments(records, damaged)
 
 
@@ -95,7 +96,12 @@ def _contents(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
                 yield pa.RecordBatch.from_pydict({"path": [path], "content": pa.array([content], pa.binary())})
 
     rows = dataframe_of_rows(spark, [{"path": path} for path in paths], _PATHS)
-    return rows.repartition(min(len(paths), _MAX_READERS)).mapInArrow(read, _CONTENTS)
+    num_readers = min(len(paths), _MAX_READERS)
+    if is_embedded(spark):
+        # All tasks run at once, and a segment takes memory in each. With fewer tasks than processors, the engine would
+        # distribute the records again, and keep those that wait in memory.
+        num_readers = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return rows.repartition(num_readers).mapInArrow(read, _CONTENTS)
 
 
 def _paths(spark: SparkSession, location: str) -> list[str]:
