@@ -30,7 +30,7 @@ class OutputClosed(BaseException):
 
 
 CLOSED_ERRORS = (BrokenPipeError, ConnectionResetError)
-"""What Python raises then: for a pipe, and for a socket whose reader has left something unread."""
+"""What Python raises then: for a pipe, and for a socket of which the reader has left something unread."""
 
 
 class OutputFailed(BaseException):

@@ -53,7 +53,7 @@ def exact_column(name: str) -> Column:
 def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types or case).
 
-    Columns of the schema come first, in its order, followed by any other columns whose names differ in more than case.
+    Columns of the schema come first, in its order, followed by any others with names that differ in more than case.
     Integers of any size are cast. A value out of range becomes null in a column without nulls, which the value checks
     report; in another column and in a list, it fails the query (`tables.errors.find_row_fault`), and so does a rack of
     a broker that is too long. A missing nullable column is added as null, except for columns with `ONLY_IF_GIVEN`.
@@ -75,8 +75,8 @@ def check_schema(table: str, df: DataFrame, schema: T.StructType) -> tuple[DataF
             problem = f"the table calls it {other}, which differs in case"
             faults.append(Fault(table, field.name, problem, f"Rename the column to {field.name}"))
             continue
-        if twins := find_twins(table, df, [field.name]):
-            faults += twins
+        if times[field.name] > 1:
+            faults += find_twins(table, df, [field.name])
             continue
         if have is None and field.metadata == ONLY_IF_GIVEN:
             continue

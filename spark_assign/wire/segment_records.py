@@ -417,11 +417,11 @@ def max_decompressed(compressed: int) -> int:
     return min(max(_MIN_BYTES, _MAX_RATIO * compressed), _MAX_BYTES)
 
 
-def max_of_segment(compressed: int, of: int = 1) -> int:
+def max_of_segment(compressed: int, num_segments: int = 1) -> int:
     """Returns the maximum size of what all batches of a segment can become, however damage divides them, in bytes:
-    64 times its size, but at least 64 MiB, or its share of 256 MiB if `of` segments are more than four.
+    64 times its size, but at least 64 MiB, or its share of 256 MiB if there are more than four segments.
     """
-    return max(min(_MIN_BYTES, _MIN_TOTAL_BYTES // of), _MAX_RATIO * compressed)
+    return max(min(_MIN_BYTES, _MIN_TOTAL_BYTES // num_segments), _MAX_RATIO * compressed)
 
 
 class DecompressionError(WireError):

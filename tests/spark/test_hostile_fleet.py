@@ -143,7 +143,7 @@ def group_keys(names: list[str]) -> list[tuple[str, str]]:
 
 
 def named_fleet(folder: Path, names: list[str]) -> Path:
-    """A fleet with a group of each name, whose members, clients, hosts, and racks have the names, too, and a cluster of
+    """A fleet with a group of each name; its members, clients, hosts, and racks have the names, too, and a cluster of
     each name.
     """
     folder.mkdir()

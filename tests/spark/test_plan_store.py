@@ -402,6 +402,7 @@ def test_tables_that_are_removed_before_the_run_is_complete(
     assert not list(tmp_path.glob("manifest/*"))
 
 
+@pytest.mark.once
 def test_an_output_that_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
     """Or is below one: wrong input that names the file, not an error of the engine."""
     (tmp_path / "file").touch()

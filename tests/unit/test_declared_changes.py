@@ -98,7 +98,7 @@ def test_differences(tmp_path: Path, name: str, template: str, before: tuple, af
 
 @cases("kind", "List", "KafkaTopicList")
 def test_items_of_a_list_are_documents(tmp_path: Path, kind: str) -> None:
-    """Of `kubectl get`, and of the API server, whose items have no kind. A topic that moves into a list isn't new."""
+    """Of `kubectl get`, and of the API server, which leaves out the kind of items. A topic in a list isn't new."""
     text, own = TOPIC.format(12, 1), "" if kind == "List" else "kind: KafkaTopic\n"
     item = text.replace("# orders\n", "").replace(own, "", 1).replace("\n", "\n  ")
     listed = f"kind: {kind}\nitems:\n- {item}\n- kind: Job"

@@ -99,9 +99,9 @@ def test_commands_of_advice(run_shell: Any, seed: int) -> None:
             named = table.set_column(table.schema.get_field_index("group_id"), "group_id", ids)
             found = [row for batch in advise(named, params, missing) for row in batch.to_pylist()]
             commands += [(name, row["command"]) for row in found if row["command"]]
-    distinct = sorted({command for _, command in commands})
-    assert len(distinct) > 3 * len(names)
-    words = dict(zip(distinct, run_shell("\n".join(f"spark-assign {each}" for each in distinct)), strict=True))
+    different = sorted({command for _, command in commands})
+    assert len(different) > 3 * len(names)
+    words = dict(zip(different, run_shell("\n".join(f"spark-assign {each}" for each in different)), strict=True))
     for name, command in commands:
         if "--details" in command:
             pattern = words[command][words[command].index("--details") + 1]

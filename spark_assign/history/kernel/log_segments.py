@@ -81,19 +81,21 @@ def first_markers(files: pa.RecordBatch) -> pa.RecordBatch:
     return _to_batch(rows, MARKERS)
 
 
-def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema, of: int = 1) -> Iterator[pa.RecordBatch]:
+def read_records(
+    files: pa.RecordBatch, cluster: str, schema: pa.Schema, num_segments: int = 1
+) -> Iterator[pa.RecordBatch]:
     """Yields the records of segments.
 
     Args:
         files: path and content of each segment, and as `markers` the first markers of all segments of its partition.
         cluster: the cluster of all records.
         schema: `tables.history.RECORDS`.
-        of: number of all segments that are read, which share memory.
+        num_segments: number of all segments that are read, which share a limit.
     """
     tables = (
         to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
-        for table in _read_committed(file["content"], _sorted_markers(file["markers"]), of)
+        for table in _read_committed(file["content"], _sorted_markers(file["markers"]), num_segments)
         if table.num_rows
     )
     pending, num_rows, num_bytes = [schema.empty_table()], 0, 0
@@ -162,19 +164,21 @@ def to_records(table: pa.Table, cluster: str, partition: int, schema: pa.Schema)
     )
 
 
-def find_damage(files: pa.RecordBatch, cluster: str, last: Container[str] | None = None, of: int = 1) -> pa.RecordBatch:
+def find_damage(
+    files: pa.RecordBatch, cluster: str, last: Container[str] | None = None, num_segments: int = 1
+) -> pa.RecordBatch:
     """Returns the DAMAGED byte ranges of segments.
 
     Args:
         files: path and content of each segment.
         cluster: the cluster of all segments.
         last: the path of the last segment in each folder, the only one that was being written. None: each can be it.
-        of: as for `read_records`.
+        num_segments: as for `read_records`.
     """
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        limit, listed, left_out = ByteLimit(max_of_segment(len(data), of)), len(rows) + MAX_DAMAGED, [0, 0]
+        limit, listed, left_out = ByteLimit(max_of_segment(len(data), num_segments)), len(rows) + MAX_DAMAGED, [0, 0]
         for block in iter_blocks(data):
             found = [block] if isinstance(block, Damaged) else []
             if not isinstance(block, Damaged):
@@ -201,11 +205,11 @@ def _find_malformed(batches: BatchColumns, errors: Mapping[int, str]) -> list[Da
     ]
 
 
-def _read_committed(data: bytes, markers: Markers, of: int) -> Iterator[pa.Table]:
+def _read_committed(data: bytes, markers: Markers, num_segments: int) -> Iterator[pa.Table]:
     """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions, in
     the order of the segment.
     """
-    limit = ByteLimit(max_of_segment(len(data), of))
+    limit = ByteLimit(max_of_segment(len(data), num_segments))
     committed: IntArray | None = None
     for block in iter_blocks(data):
         if isinstance(block, Damaged):

@@ -362,7 +362,7 @@ def _manifest(where: str, document: Any) -> _Read:
     if kind.endswith("List") and isinstance(items, list | None):  # of kubectl get, or of the API server
         for item in items or ():
             line = min(item.lines.values(), default=0) if isinstance(item, _Fields) else 0
-            if isinstance(item, _Fields) and kind != "List":  # whose items have no kind of their own
+            if isinstance(item, _Fields) and kind != "List":  # its items can lack a kind
                 item.setdefault("kind", kind.removesuffix("List"))
             yield from _manifest(f"{where.rpartition(':')[0]}:{line}" if line else where, item)
         return

@@ -72,13 +72,14 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     partitions = {path.rpartition("/")[0] for path in paths}
     if len(copies) > len({partition for partition, _ in copies}):
         with_markers = _with_markers(files)
-    read_records = partial(segments.read_records, cluster=cluster, schema=to_arrow_schema(RECORDS), of=len(paths))
+    num_segments = len(paths)
+    of_records = {"cluster": cluster, "schema": to_arrow_schema(RECORDS), "num_segments": num_segments}
+    read_records = partial(segments.read_records, **of_records)
     records = with_markers.mapInArrow(_each(read_records), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
     last = frozenset({path.rpartition("/")[0]: path for path in paths}.values())
-    num_paths = len(paths)
-    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster, last, num_paths)]), DAMAGED)
+    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster, last, num_segments)]), DAMAGED)
     return LogSegments(records, damaged)
 
 
