@@ -402,7 +402,7 @@ _XERIAL_HEADER = 16
 _MIN_BYTES, _MAX_RATIO, _MAX_BYTES = 1 << 26, 64, 1 << 30
 _MAX_BATCH_BYTES = 1 << 26
 """Maximum size of what a batch can become. A broker accepts a batch of 1 MiB by default (`max.message.bytes`)."""
-_MIN_TOTAL_BYTES = 1 << 28
+_MIN_TOTAL_BYTES = 1 << 27
 """Size of what all segments together can become, however small they are, in bytes."""
 _LARGEST_RATIOS = {1: 1_032, 2: 64}
 """How many times their size bytes can become, by codecs that aren't read in chunks."""
@@ -419,7 +419,7 @@ def max_decompressed(compressed: int) -> int:
 
 def max_of_segment(compressed: int, num_segments: int = 1) -> int:
     """Returns the maximum size of what all batches of a segment can become, however damage divides them, in bytes:
-    64 times its size, but at least 64 MiB, or its share of 256 MiB if there are more than four segments.
+    64 times its size, but at least 64 MiB, or its share of 128 MiB if there are more than two segments.
     """
     return max(min(_MIN_BYTES, _MIN_TOTAL_BYTES // num_segments), _MAX_RATIO * compressed)
 

@@ -293,6 +293,12 @@ def test_a_record_that_is_repeated_a_million_times() -> None:
     assert damage[-1] == "its offsets don't ascend: 20 follows 20"
 
 
+@pytest.mark.parametrize("num_segments", [1, 2, 4, 50])
+def test_the_total_of_small_segments(num_segments: int) -> None:
+    """Records of groups take about eight times their size until they are rows: 128 MiB of them take a gigabyte."""
+    assert num_segments * segment_records.max_of_segment(2_000, num_segments) <= 1 << 27
+
+
 def test_many_small_segments_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each can become its share. A batch has a limit of its own."""
     data = batch_of([Record(0, 1, b"k", bytes(1 << 20))], "zstd")
