@@ -62,6 +62,8 @@ _MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 <<
 """Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
 _LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 256 << 20
 """Size from which a text is long, and the maximum size of all long texts of a table."""
+_MAX_BINARY_RATIO = 64
+"""Up to this many times the size of its file, binary values don't count: an archive of records can be large."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -259,7 +261,8 @@ def _rows(
 
 _tables = itertools.count()
 _long_texts: defaultdict[int, dict[str, int]] = defaultdict(dict)
-"""Size of the long texts of each file that has any, by number of its table. Tasks of the engine share them."""
+"""Size of the long texts of each file that has any, by number of its table. Tasks of the engine share them. Long binary
+values count if they have more than `_MAX_BINARY_RATIO` times the size of the file."""
 
 
 @dataclass
@@ -271,7 +274,8 @@ class TextCheck:
     path: str
     num_rows: int = 0
     size: int = 0
-    """Number of rows, and size of their long texts."""
+    binary_size: int = 0
+    """Number of rows, and sizes of their long texts and long binary values."""
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Checks the next rows.
@@ -281,7 +285,8 @@ class TextCheck:
         """
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             long = [lengths.filter(pc.greater(lengths, _LONG_TEXT_BYTES)) for lengths in _long_lengths(column)]
-            if is_name(name) and _longest(long) > MAX_NAME_BYTES:
+            is_binary = "binary" in str(column.type)  # also in a list or a dictionary
+            if is_name(name) and not is_binary and _longest(long) > MAX_NAME_BYTES:
                 before = bisect.bisect_left(
                     range(len(rows)), MAX_NAME_BYTES + 1, key=lambda row: _longest(_long_lengths(column[: row + 1]))
                 )
@@ -290,11 +295,13 @@ class TextCheck:
                 remedy = f"A name has at most {MAX_NAME_BYTES:,}: shorten it, or remove the row"
                 raise UnreadableFileError(problem, remedy)
             if any(map(len, long)):
-                self.size += _long_bytes(rows, name)
-                files = _long_texts[self.table]
-                files[self.path] = self.size
+                size, files = _long_bytes(rows, name), _long_texts[self.table]
+                self.size, self.binary_size = self.size + size * (not is_binary), self.binary_size + size * is_binary
+                is_repeated = self.binary_size > _MAX_BINARY_RATIO * os.path.getsize(self.path)
+                files[self.path] = self.size + self.binary_size * is_repeated
                 if sum(list(files.values())) > _MAX_LONG_TEXT_BYTES:
-                    problem = f"texts of more than {_LONG_TEXT_BYTES:,} bytes have more than {_MAX_LONG_TEXT_BYTES:,}"
+                    kind = "binary values" if is_binary else "texts"
+                    problem = f"{kind} of more than {_LONG_TEXT_BYTES:,} bytes have more than {_MAX_LONG_TEXT_BYTES:,}"
                     problem += ", those beside lists for each element, in all files of the table"
                     where = f"at {name} near row {self.num_rows + 1:,}"
                     raise UnreadableFileError(f"{problem}, {where}", "Shorten them, or remove the rows")
@@ -308,10 +315,10 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         parts = [column.keys, column.items] if pa.types.is_map(kind) else column.flatten()
         for part in [parts] if isinstance(parts, pa.Array) else parts:
             yield from _long_lengths(part)
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    elif str(kind) in ("string", "large_string", "binary", "large_binary"):
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         if len(texts):  # `binary_length` takes longer, and only long texts need it
-            width = np.int64 if pa.types.is_large_string(kind) else np.int32
+            width = np.int64 if str(kind).startswith("large_") else np.int32
             ends: np.typing.NDArray[Any] = np.frombuffer(texts.buffers()[1], width)[
                 texts.offset : texts.offset + len(texts) + 1
             ]

@@ -523,7 +523,9 @@ LONG_FAULT = (
         ({"member_ids": [[], ["x" * 1_001]], "topics": [["a"], ["a"] * 10]}, LONG_FAULT),
         ({"member_id": ["m", "x" * 1_001], "topics": [["a"] * 10, None], "firsts": [[0] * 9, [0] * 9]}, None),
         ({"error": _dictionary("x" * 1_000, 50), "member_id": ["y" * 9_999] + [None] * 49}, None),
-        ({"value": [b"x" * 40_000]}, None),
+        ({"value": [b"x" * 40_000]}, None),  # less than 64 times the size of the file
+        ({"value": [bytes(1_001)] * 1_000}, LONG_FAULT.replace("texts", "binary values")),
+        ({"key": [bytes(1_001)] * 4}, None),
     ],
 )
 def test_texts_that_are_too_long(

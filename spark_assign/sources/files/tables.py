@@ -116,7 +116,7 @@ def read_tables(
     Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
     string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept, of local files the first 50
     and `user_data`. In local files (Parquet: with the embedded engine), a name has at most 32,767 bytes, and texts of
-    more than 1,000 bytes at most 256 MiB together.
+    more than 1,000 bytes at most 256 MiB together; so have binary values, or 64 times the size of their file.
 
     Returns:
         the tables that exist, by name.
