@@ -123,7 +123,7 @@ def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> N
         ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
         return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
 
-    if not (unless_known and clusters_are_named()):
+    if not (unless_known and _CLUSTERS.get()):
         name_clusters(find)
 
 
@@ -135,11 +135,6 @@ def with_own_names(run: Callable[P, T]) -> Callable[P, T]:
         return copy_context().run(run, *args, **given)
 
     return run_it
-
-
-def clusters_are_named() -> bool:
-    """Returns whether this context knows the clusters of what it prints (`name_clusters`)."""
-    return bool(_CLUSTERS.get())
 
 
 def in_cluster(cluster: str | None, name: str) -> str:
