@@ -167,7 +167,7 @@ class FleetTables:
     def filter_groups(self, groups: DataFrame) -> Self:
         """Returns the fleet with only these groups (cluster, group_id)."""
         groups = groups.select(*GROUP_KEY).distinct()
-        tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_TABLES}
+        tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_KEYS}
         kept = {name: table.join(groups, GROUP_KEY, "left_semi") for name, table in tables.items() if table is not None}
         return replace(self, **kept)
 
@@ -179,8 +179,13 @@ class FleetTables:
 
 _TABLES = tuple(field.name for field in fields(FleetTables))
 _SCHEMAS = INPUT_TABLES | {"departed": INPUT_TABLES["owned_slices"], "departed_tasks": INPUT_TABLES["tasks"]}
-_CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
-"""Tables whose rows don't belong to a single group."""
+_CLUSTER_KEYS = {
+    "topics": ["cluster", "topic"],
+    "replicas": ["cluster", "topic", "partition"],
+    "brokers": ["cluster", "broker_id"],
+    "loads": ["cluster", "topic", "partition"],
+}
+"""Keys of the tables whose rows don't belong to a single group."""
 
 
 # --- checks a fleet's tables before planning: their sizes and their faults ------------------------------------
@@ -190,24 +195,7 @@ _CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
 
 
 _TWICE = "twice"
-_KEYS = {
-    "topics": ["cluster", "topic"],
-    "members": GROUP_KEY,
-    "subscriptions": GROUP_KEY,
-    "subscription_lists": GROUP_KEY,
-    "owned": GROUP_KEY,
-    "owned_slices": GROUP_KEY,
-    "owned_lists": GROUP_KEY,
-    "replicas": ["cluster", "topic", "partition"],
-    "brokers": ["cluster", "broker_id"],
-    "groups": GROUP_KEY,
-    "subtopologies": GROUP_KEY,
-    "tasks": GROUP_KEY,
-    "changelogs": GROUP_KEY,
-    "initialized": GROUP_KEY,
-    "loads": ["cluster", "topic", "partition"],
-    "undescribed": GROUP_KEY,
-}
+_KEYS = dict.fromkeys(INPUT_TABLES, GROUP_KEY) | _CLUSTER_KEYS
 """Key columns that identify a faulty row of each table; null in a key means that no group can be blamed."""
 
 _UNIQUE = ("topics", "replicas", "brokers")

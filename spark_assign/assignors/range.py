@@ -34,7 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_assign.assignors.group_specs import GroupSpecs, SubscriberLists
-from spark_assign.numeric.arrays import BoolArray, IntArray, PartitionSlices, owners_to_slices, ranges_by_length
+from spark_assign.numeric.arrays import (
+    BoolArray,
+    IntArray,
+    PartitionSlices,
+    owners_to_slices,
+    ranges_by_length,
+    values_by_key,
+)
 
 
 def assign_range(
@@ -241,9 +248,7 @@ class _TopicSetAssignment:
 
     def assign_by_partition(self) -> None:
         """Each partition in turn goes to the first member in a matching rack below its quota."""
-        queues: dict[int, list[int]] = {}
-        for member, rack in enumerate(self.racks):
-            queues.setdefault(rack, []).append(member)
+        queues = values_by_key((rack, member) for member, rack in enumerate(self.racks))
         # Room never grows, so a member without room leaves the queue of its rack for good.
         fronts = dict.fromkeys(queues, 0)
         for partition in range(len(self.owner)):

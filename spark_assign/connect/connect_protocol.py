@@ -20,7 +20,7 @@ from spark_assign.assignors.connect.connectors_and_tasks import (
     serialized_order,
     task_item,
 )
-from spark_assign.wire.reader import Reader, WireError
+from spark_assign.wire.reader import Reader
 
 CONNECTOR_TASK = -1
 """The task number that stands for the connector itself."""
@@ -60,7 +60,7 @@ class WorkerState:
 def read_worker_state(data: bytes) -> WorkerState:
     """Reads a worker's metadata (`IncrementalCooperativeConnectProtocol.deserializeMetadata`). Raises WireError."""
     reader = Reader(data)
-    _check_version(reader)
+    reader.version()
     url, config_offset = reader.string(), reader.int64()
     running = reader.nullable_bytes() if reader.left else None
     return WorkerState(url, config_offset, None if running is None else read_assignment(running))
@@ -69,7 +69,7 @@ def read_worker_state(data: bytes) -> WorkerState:
 def read_assignment(data: bytes) -> ConnectAssignment:
     """Reads an assignment (`IncrementalCooperativeConnectProtocol.deserializeAssignment`). Raises WireError."""
     reader = Reader(data)
-    _check_version(reader)
+    reader.version()
     error, leader, _, _ = reader.int16(), reader.string(), reader.string(), reader.int64()
     connectors, tasks = _read_items(reader) if reader.left else ((), ())
     revoked_connectors, revoked_tasks = _read_items(reader) if reader.left else ((), ())
@@ -125,10 +125,3 @@ def _read_items(reader: Reader) -> Report:
             else:
                 tasks.append((connector, task))
     return tuple(connectors), tuple(tasks)
-
-
-def _check_version(reader: Reader) -> None:
-    """Checks the version. Known fields of newer versions are read, as in Kafka."""
-    version = reader.int16()
-    if version < 0:
-        raise WireError(f"version {version}: expected 0 or more")

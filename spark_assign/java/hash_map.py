@@ -356,14 +356,13 @@ class Entry(NamedTuple, Generic[Key]):
 
 
 class _Node(Generic[Key]):
-    __slots__ = ("entry", "left", "next", "order", "parent", "prev", "red", "right")
+    __slots__ = ("child", "entry", "next", "order", "parent", "prev", "red")
 
     def __init__(self, entry: Entry[Key]) -> None:
         self.entry = entry
         signed = entry.spread - (1 << 32) if entry.spread & _SIGN else entry.spread
         self.order = (signed, entry.rank)
-        self.left: _Node[Key] | None = None
-        self.right: _Node[Key] | None = None
+        self.child: list[_Node[Key] | None] = [None, None]  # the left one, and the right one
         self.parent: _Node[Key] | None = None
         self.next: _Node[Key] | None = None
         self.prev: _Node[Key] | None = None
@@ -422,7 +421,8 @@ class Tree(Generic[Key]):
             after.prev = before
         root = self._root
         assert root is not None
-        if root.right is None or root.left is None or root.left.left is None:
+        left, right = root.child
+        if right is None or left is None or left.child[0] is None:
             return False
         self._unlink(node)
         self._move_root_to_front()
@@ -450,16 +450,12 @@ class Tree(Generic[Key]):
         while True:
             if at.order[0] == node.order[0] and (at.order[1] is None or at.order[1] == node.order[1]):
                 raise IdentityDecides
-            goes_left = node.order < at.order
-            below = at.left if goes_left else at.right
+            side = not node.order < at.order
+            below = at.child[side]
             if below is None:
                 break
             at = below
-        node.parent = at
-        if goes_left:
-            at.left = node
-        else:
-            at.right = node
+        node.parent, at.child[side] = at, node
         self._balance_insertion(node)
         return at
 
@@ -481,34 +477,21 @@ class Tree(Generic[Key]):
         """Replaces a child of a parent (or the root). The caller sets the parent of the new child."""
         if parent is None:
             self._root = new
-        elif parent.left is old:
-            parent.left = new
         else:
-            parent.right = new
+            parent.child[parent.child[1] is old] = new
 
-    def _rotate_left(self, node: _Node[Key] | None) -> None:
-        if node is None or (up := node.right) is None:
+    def _rotate(self, node: _Node[Key] | None, side: bool) -> None:
+        """Moves a node down to a side (True: right), and its other child up (Java: `rotateLeft`, `rotateRight`)."""
+        if node is None or (up := node.child[not side]) is None:
             return
-        node.right = up.left
-        if up.left is not None:
-            up.left.parent = node
+        inner = node.child[not side] = up.child[side]
+        if inner is not None:
+            inner.parent = node
         up.parent = node.parent
         self._replace(node.parent, node, up)
         if up.parent is None:
             up.red = False
-        up.left, node.parent = node, up
-
-    def _rotate_right(self, node: _Node[Key] | None) -> None:
-        if node is None or (up := node.left) is None:
-            return
-        node.left = up.right
-        if up.right is not None:
-            up.right.parent = node
-        up.parent = node.parent
-        self._replace(node.parent, node, up)
-        if up.parent is None:
-            up.red = False
-        up.right, node.parent = node, up
+        up.child[side], node.parent = node, up
 
     def _balance_insertion(self, node: _Node[Key]) -> None:
         """Restores the rules of a red-black tree after an insertion (Java: `TreeNode.balanceInsertion`)."""
@@ -522,64 +505,61 @@ class Tree(Generic[Key]):
             grand = parent.parent
             if not parent.red or grand is None:
                 return
-            on_left = parent is grand.left
-            uncle = grand.right if on_left else grand.left
-            if _red(uncle):
-                assert uncle is not None
+            side = parent is grand.child[1]
+            uncle = grand.child[not side]
+            if uncle is not None and uncle.red:
                 uncle.red = parent.red = False
                 grand.red = True
                 node = grand
                 continue
-            if node is (parent.right if on_left else parent.left):
+            if node is parent.child[not side]:
                 node = parent
-                (self._rotate_left if on_left else self._rotate_right)(node)
+                self._rotate(node, side)
                 parent = node.parent
                 grand = None if parent is None else parent.parent
             if parent is not None:
                 parent.red = False
                 if grand is not None:
                     grand.red = True
-                    (self._rotate_right if on_left else self._rotate_left)(grand)
+                    self._rotate(grand, not side)
 
     def _unlink(self, node: _Node[Key]) -> None:
         """Removes a node from the tree. If it has two children, it first trades places with its successor."""
-        if node.left is not None and node.right is not None:
-            successor = node.right
-            while successor.left is not None:
-                successor = successor.left
+        left, successor = node.child
+        if left is not None and successor is not None:
+            while (below := successor.child[0]) is not None:
+                successor = below
             self._swap(node, successor)
-        replacement = node.left if node.left is not None else node.right
+        replacement = node.child[0] or node.child[1]
         if replacement is None:
             if not node.red:
                 self._balance_deletion(node)
             if node.parent is not None:
                 self._replace(node.parent, node, None)
-            node.parent = None
             return
         replacement.parent = node.parent
         self._replace(node.parent, node, replacement)
         if node.parent is None:
             replacement.red = False
-        node.left = node.right = node.parent = None
         if not node.red:
             self._balance_deletion(replacement)
 
     def _swap(self, node: _Node[Key], successor: _Node[Key]) -> None:
         """Swaps the places and the colors of a node and its successor, which has no left child."""
         node.red, successor.red = successor.red, node.red
-        below, above, left, right = successor.right, node.parent, node.left, node.right
+        below, above, (left, right) = successor.child[1], node.parent, node.child
         assert left is not None
         assert right is not None
         if successor is right:
-            node.parent, successor.right = successor, node
+            node.parent, successor.child[1] = successor, node
         else:
             node.parent = successor.parent
             self._replace(successor.parent, successor, node)
-            successor.right, right.parent = right, successor
-        node.left, node.right = None, below
+            successor.child[1], right.parent = right, successor
+        node.child = [None, below]
         if below is not None:
             below.parent = node
-        successor.left, left.parent = left, successor
+        successor.child[0], left.parent = left, successor
         successor.parent = above
         self._replace(above, node, successor)
 
@@ -594,36 +574,29 @@ class Tree(Generic[Key]):
             if node.red:
                 node.red = False
                 return
-            on_left = parent.left is node
-            near, far = (self._rotate_left, self._rotate_right) if on_left else (self._rotate_right, self._rotate_left)
-            sibling = parent.right if on_left else parent.left
-            if _red(sibling):
-                assert sibling is not None
+            side = parent.child[1] is node
+            sibling = parent.child[not side]
+            if sibling is not None and sibling.red:
                 sibling.red, parent.red = False, True
-                near(parent)
-                parent = node.parent
-                assert parent is not None
-                sibling = parent.right if on_left else parent.left
+                self._rotate(parent, side)
+                sibling = parent.child[not side]
             if sibling is None:
                 node = parent
                 continue
-            inner, outer = (sibling.left, sibling.right) if on_left else (sibling.right, sibling.left)
+            inner, outer = sibling.child[side], sibling.child[not side]
             if not _red(inner) and not _red(outer):
                 sibling.red = True
                 node = parent
                 continue
-            if not _red(outer):
-                assert inner is not None
+            if inner is not None and not _red(outer):
                 inner.red, sibling.red = False, True
-                far(sibling)
-                sibling = parent.right if on_left else parent.left
-                assert sibling is not None
+                self._rotate(sibling, not side)
+                sibling, outer = inner, sibling
             sibling.red = parent.red
-            outer = sibling.right if on_left else sibling.left
             if outer is not None:
                 outer.red = False
             parent.red = False
-            near(parent)
+            self._rotate(parent, side)
             return
 
 

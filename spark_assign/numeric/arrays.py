@@ -6,11 +6,11 @@ two arithmetic progressions have in common, and read partitions that are bits of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 # --- arrays that are sorted by a key, key by key -------------------------------------------------------------------
@@ -76,6 +78,14 @@ def number_lists(lists: Sequence[Sequence[int]]) -> tuple[list[int], list[Sequen
         if id(each) not in by_object:
             by_object[id(each)] = by_content.setdefault(tuple(each), len(by_content))
     return [by_object[id(each)] for each in lists], list(by_content)
+
+
+def values_by_key(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Returns the values of each key, keys and values in the order in which they come."""
+    values: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        values.setdefault(key, []).append(value)
+    return values
 
 
 def ranges_by_length(lengths: IntArray) -> IntArray:

@@ -7,15 +7,15 @@ of `__share_group_state`, by the hash of `group:topicId:partition` (`SharePartit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
 from spark_assign.numeric.arrays import MAX_PARTITIONS
-from spark_assign.replicas.kernel.group_effects import coordinator_hashes
+from spark_assign.replicas.kernel.group_effects import add_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
 from spark_assign.spark.dataframes import run_pass, union, with_leaders
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
@@ -25,7 +25,7 @@ OFFSETS_TOPIC, SHARE_TOPIC = "__consumer_offsets", "__share_group_state"
 _GROUP = ["cluster", "group_id"]
 _PARTITION = ["cluster", "topic", "partition"]
 _RATES = ("commits_per_second", "rebalances_per_second")
-_SHARED = schema("cluster string, group_id string, hash long")
+_SHARED = schema("cluster string, group_id string, key string, hash long")
 _LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader_id int, load double")
 
 
@@ -97,19 +97,13 @@ def _share_partitions(fleet: FleetTables, groups: DataFrame) -> DataFrame:
     key = F.concat_ws(":", "group_id", "topic_id", F.col("number").cast("string")).alias("key")
     keys = subscribed.select(*_GROUP, "topic_id", number).select(*_GROUP, key)
     counts = fleet.topics.where((F.col("topic") == SHARE_TOPIC) & (F.col("partitions") > 0))
-    rows = keys.mapInArrow(_hash_keys, _SHARED).join(F.broadcast(counts.select("cluster", "partitions")), "cluster")
+    hashed = keys.mapInArrow(partial(add_hashes, name="key"), _SHARED)
+    rows = hashed.join(F.broadcast(counts.select("cluster", "partitions")), "cluster")
     partition = (F.col("hash") % F.col("partitions")).cast("int").alias("partition")
     counted = rows.groupBy("cluster", partition).agg(
         F.count_distinct("group_id").alias("groups"), F.count(F.lit(1)).alias("keys")
     )
     return counted.withColumn("topic", F.lit(SHARE_TOPIC))
-
-
-def _hash_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Replaces keys by their hashes."""
-    for batch in batches:
-        hashes = pa.array(coordinator_hashes(batch.column("key").to_pylist()), pa.int64())
-        yield pa.RecordBatch.from_arrays([*batch.columns[:2], hashes], _SHARED.names)
 
 
 def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:

@@ -8,12 +8,11 @@ order of a rolling restart. All else is DataFrame operations on (partition, step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -258,7 +257,7 @@ def _group_facts(fleet: FleetTables) -> DataFrame:
     counts = offsets.select("cluster", F.col("partitions").alias("offsets_partitions"))
     hashed = F.col("hash") % F.col("offsets_partitions")
     described = ("group_type", "assignor", "leader_library", "leader_version")
-    rows = members.mapInArrow(_add_hashes, _HASHED)
+    rows = members.mapInArrow(partial(rules.add_hashes, name="group_id"), _HASHED)
     rows = rows.join(partitions, _GROUP, "left").fillna(0, ["partitions"])
     if fleet.groups is not None:
         rows = rows.join(fleet.groups.select(*_GROUP, *described), _GROUP, "left")
@@ -266,13 +265,6 @@ def _group_facts(fleet: FleetTables) -> DataFrame:
         rows = rows.withColumns({name: F.lit(None).cast("string") for name in described})
     rows = rows.join(F.broadcast(counts), "cluster", "left")
     return rows.withColumn("coordinator_partition", hashed.cast("int")).drop("hash", "offsets_partitions")
-
-
-def _add_hashes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Adds the hash that determines the coordinator of each group (`coordinator_hashes`)."""
-    for batch in batches:
-        hashes = rules.coordinator_hashes(batch.column("group_id").to_pylist())
-        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(hashes, pa.int64())], [*batch.schema.names, "hash"])
 
 
 def _group_events(fleet: FleetTables, groups: DataFrame, changes: DataFrame) -> DataFrame:

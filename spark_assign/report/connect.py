@@ -234,18 +234,12 @@ def _phase_of(scenario: ConnectScenario, row: Row) -> str:
 
 def build_connect_section(rows: Mapping[str, Rows]) -> views.Section:
     """Returns the section on Connect clusters: one rebalance of each, and a simulation (`connect_rows`)."""
-    totals = sorted(rows.get("totals", ()), key=_protocol_order)
-    shown = {**rows, "totals": totals, "costs": rows.get("costs", ()) if _is_of_several(rows) else ()}
+    totals = sorted(rows.get("totals", ()), key=lambda row: listed_order(row["protocol"], PROTOCOLS))
+    costs = rows.get("costs", ())
+    is_of_several = len({row[_CLUSTER] for row in costs}) > 1
+    shown = {**rows, "totals": totals, "costs": costs if is_of_several else ()}
     tables = [view.table(shown.get(view.name, ())) for view in VIEWS]
     return views.Section(_savings_sentences(totals), tables, _cumulative_charts(rows))
-
-
-def _is_of_several(rows: Mapping[str, Rows]) -> bool:
-    return len({row[_CLUSTER] for row in rows.get("costs", ())}) > 1
-
-
-def _protocol_order(row: Row) -> tuple[int, str]:
-    return listed_order(row["protocol"], PROTOCOLS)
 
 
 def _hours(ms: int) -> str:

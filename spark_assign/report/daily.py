@@ -228,7 +228,7 @@ def _prevention(rows: DailyRows) -> Part:
     best: dict[tuple[str, str], Row] = {}
     for row in rows.savings:
         best.setdefault(group_key(row), row)
-    listed = list(filter(_is_recommended, best.values()))
+    listed = [row for row in best.values() if _saved(row) > MIN_SAVED_SHARE * row["paused_ms"]]
     if not listed:
         share_of = f"more than {100 * MIN_SAVED_SHARE:.0f} % of the pauses of a group"
         return Part(heading, [f"No single setting would have saved {share_of}, as the replay of the rebalances shows."])
@@ -264,10 +264,6 @@ def _confidence(setting: str) -> str:
     if setting == STATIC_MEMBERS:
         return f"Medium: {replayed}; other nights can differ."
     return f"Low: {replayed}; it depends on how long members block while they give up partitions."
-
-
-def _is_recommended(row: Row) -> bool:
-    return bool(_saved(row) > MIN_SAVED_SHARE * row["paused_ms"])
 
 
 def _saved(row: Row) -> int:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.tables.errors import count as count
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> N
         ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
         return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
 
-    if not (unless_known and clusters_are_named()):
+    if not (unless_known and _CLUSTERS.get()):
         name_clusters(find)
 
 
@@ -134,11 +135,6 @@ def with_own_names(run: Callable[P, T]) -> Callable[P, T]:
         return copy_context().run(run, *args, **given)
 
     return run_it
-
-
-def clusters_are_named() -> bool:
-    """Returns whether this context knows the clusters of what it prints (`name_clusters`)."""
-    return bool(_CLUSTERS.get())
 
 
 def in_cluster(cluster: str | None, name: str) -> str:
@@ -208,10 +204,7 @@ def group_key(row: Row) -> tuple[str, str]:
 
 def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
     """Returns rows by a key, in the order in which keys appear; an empty list for any other key."""
-    found: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return found
+    return defaultdict(list, values_by_key((key(row), row) for row in rows))
 
 
 def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:

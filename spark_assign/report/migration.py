@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.groups.kernel.client_settings import FORBIDDEN
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.report.formatting import (
     DASH,
     Row,
@@ -178,9 +179,7 @@ def format_restarts(groups: Rows, steps: Rows) -> str:
 
 def _restarts_table(steps: Rows) -> list[str]:
     """Returns one line per restart, and below the table each distinct description with its steps."""
-    ordinals: dict[str, list[int]] = {}
-    for step in steps:
-        ordinals.setdefault(step["description"], []).append(step["step"])
+    ordinals = values_by_key((step["description"], step["step"]) for step in steps)
     descriptions = [f"  {_step_range(numbers)}: {description}" for description, numbers in ordinals.items()]
     return [*RESTARTS.lines(steps, len(steps))[2:], *descriptions]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import replica_racks, without_faulty_groups
 from spark_assign.groups.kernel.tagged_rows import rows_of_tables
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.kernel.simulation_input import MAX_SUBSCRIPTIONS, TABLES
 from spark_assign.simulation.settings import Settings
@@ -50,10 +50,8 @@ def facts_of_rows(tables: Mapping[str, Rows], events: Rows) -> pa.Table:
         tables: rows of `topics`, `members`, `subscriptions`, and `owned_slices`; missing columns are null.
         events: rows of `tables.simulation.EVENTS`, each for one group.
     """
-    subscribed: dict[Key, list[str]] = defaultdict(list)
-    for row in tables["subscriptions"]:
-        subscribed[_key(row, MEMBER_KEY)].append(row["topic"])
-    members = [{**row, "topics": subscribed[_key(row, MEMBER_KEY)]} for row in tables["members"]]
+    subscribed = values_by_key((_key(row, MEMBER_KEY), row["topic"]) for row in tables["subscriptions"])
+    members = [{**row, "topics": subscribed.get(_key(row, MEMBER_KEY), [])} for row in tables["members"]]
     named = [_key(row, (*GROUP_KEY, "topic")) for row in tables["subscriptions"]]
     named += [
         (*_key(row, GROUP_KEY), topic) for row in events for topic in (row.get("topic"), *(row.get("topics") or ()))

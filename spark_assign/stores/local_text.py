@@ -351,7 +351,7 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
                     faults.add_value(table, str(error), path, _shown(record), number)
                     if faults.is_full(table):
                         return
-            rows = _rows_of(values, arrow_schema)
+            rows = pa.Table.from_pylist(values, arrow_schema)
         num_rows += len(records)
         yield rows
 
@@ -391,7 +391,7 @@ def read_json_document(table: str, path: str, schema: StructType, faults: FileFa
         faults.add_file(table, path, f"it isn't JSON ({error})", "Write a JSON object, or an array of objects")
     else:
         arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
-        yield _rows_of(values, arrow_schema)
+        yield pa.Table.from_pylist(values, arrow_schema)
 
 
 def _parse_plain_json(
@@ -454,10 +454,6 @@ def _fields_of(table: str, value: Any, schema: StructType) -> dict[str, Any]:
             shown = shortened(json_text(found))
             raise _FieldError(f"{table}.{column.name}: {shown} is not {noun(column.dataType)}") from None
     return fields
-
-
-def _rows_of(values: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_pylist(values, schema)
 
 
 # --- parses columns of text and JSON values as the types of the tables ---------------------------------------------
@@ -623,7 +619,7 @@ def json_value(value: Any, kind: DataType) -> Any:
     if value is None:
         return None
     if isinstance(kind, StringType):
-        text = _json_text(value)
+        text = value if isinstance(value, str) else json_text(value)
         text.encode()  # raises a ValueError for half of a surrogate pair
         return str(text)
     if isinstance(kind, ArrayType) and isinstance(value, list):
@@ -644,11 +640,6 @@ def json_value(value: Any, kind: DataType) -> Any:
         if isinstance(kind, BinaryType) and not isinstance(value, JsonNumber):
             return base64.b64decode(value, validate=True)
     raise ValueError(value)
-
-
-def _json_text(value: Any) -> str:
-    """Returns a JSON value as text: a string as it is, and any other value as JSON."""
-    return value if isinstance(value, str) else json_text(value)
 
 
 def json_text(value: Any) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.stores.targets import MAX_MANIFEST_BYTES, CatalogTarget, rows_of_file, too_large, unreadable_manifest
 from spark_assign.tables.errors import SourceError, reason
@@ -117,10 +118,7 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
     Raises:
         SourceError: a location can't be changed, for example a catalog table without DELETE.
     """
-    by_location: dict[str, list[StoredAttempt]] = defaultdict(list)
-    for each in attempts:
-        by_location[each.location].append(each)
-    for location, of_location in by_location.items():
+    for location, of_location in values_by_key((each.location, each) for each in attempts).items():
         try:
             if spark is None:
                 _remove_files(location, of_location)

@@ -34,7 +34,7 @@ from spark_assign.spark.engine import require_spark
 from spark_assign.stores.local_text import noun
 from spark_assign.stores.locations import MAX_DISPLAYED, MAX_RECORD_CHARACTERS, name_of
 from spark_assign.tables.errors import SourceError, in_one_line, is_engine_failure
-from spark_assign.tables.schema_check import exact_column
+from spark_assign.tables.schema_check import exact_column as _text
 
 _MALFORMED = "_malformed_record"
 
@@ -202,11 +202,6 @@ def _faulty(checks: Sequence[Check]) -> list[Check]:
 def _shortened(text: Column, limit: int = 100) -> Column:
     """Returns the first characters of a text, bounded, as `locations.shortened`."""
     return F.when(F.length(text) <= limit, text).otherwise(F.concat(F.substring(text, 1, limit), F.lit("…")))
-
-
-def _text(name: str) -> Column:
-    """Returns a column by its exact name."""
-    return exact_column(name)
 
 
 def _parsed(name: str, kind: DataType) -> Column:

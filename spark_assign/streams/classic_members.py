@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.wire import consumer_protocol, streams_protocol
@@ -285,9 +286,7 @@ def _derive_topology(
         raise TopologyError(
             f"The subtopology of {', '.join(unassigned)} is unknown: no member has a partition. {_REMEDY}"
         )
-    source_topics: dict[int, list[str]] = {}
-    for topic, subtopology in sorted(sources.items()):
-        source_topics.setdefault(subtopology, []).append(topic)
+    source_topics = values_by_key((subtopology, topic) for topic, subtopology in sorted(sources.items()))
     stateful, stateless = _find_state(members, sources)
     num_tasks = {at: max(topics.get(topic, 0) for topic in of) for at, of in source_topics.items()}
     changelogs: dict[int, list[str]] = {at: [] for at in source_topics}

@@ -69,7 +69,7 @@ def subscription(data: bytes, *, accept_cut_short: bool = False) -> Subscription
         accept_cut_short: whether to accept bytes that end before the owned partitions (`subscription_as_sent`).
     """
     reader = Reader(data)
-    version = _version(reader)
+    version = min(reader.version(), _NEWEST)
     topics = tuple(reader.string() for _ in range(reader.array_length(2)))
     user_data = reader.nullable_bytes()
     cut_short = accept_cut_short and version == 1 and not reader.left
@@ -92,7 +92,7 @@ def subscription_as_sent(data: bytes) -> Subscription:
 def assignment(data: bytes) -> Assignment:
     """Decodes an assignment (ConsumerProtocol.deserializeAssignment). Raises WireError."""
     reader = Reader(data)
-    version = _version(reader)
+    version = min(reader.version(), _NEWEST)
     return Assignment(_topic_partitions(reader), reader.nullable_bytes(), version)
 
 
@@ -102,7 +102,7 @@ def assigned(data: bytes) -> list[tuple[str, tuple[int, ...]]]:
     if partitions_by_topic is not None:
         return partitions_by_topic
     reader = Reader(data)
-    _version(reader)
+    reader.version()
     partitions_by_topic = _by_topic(reader)
     reader.nullable_bytes()
     return partitions_by_topic
@@ -181,11 +181,3 @@ def _topic_partitions(reader: Reader) -> TopicPartitions:
 def _by_topic(reader: Reader) -> list[tuple[str, tuple[int, ...]]]:
     """Reads the partitions of each topic."""
     return [(reader.string(), reader.int32s()) for _ in range(reader.array_length(6))]
-
-
-def _version(reader: Reader) -> int:
-    """Reads the version, and caps it at the newest known one. Raises WireError if it is negative."""
-    version = reader.int16()
-    if version < 0:
-        raise WireError(f"version {version}: expected 0 or more")
-    return min(version, _NEWEST)

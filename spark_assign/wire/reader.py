@@ -63,6 +63,13 @@ class Reader:
         """Reads a UINT16."""
         return int.from_bytes(self.take(2))
 
+    def version(self) -> int:
+        """Reads the version of a client's data. Raises WireError if it is negative; newer ones than known are read."""
+        version = self.int16()
+        if version < 0:
+            raise WireError(f"version {version}: expected 0 or more")
+        return version
+
     def uvarint(self) -> int:
         """Reads an UNSIGNED_VARINT of up to five bytes. The fifth can hold more than 32 bits, which Java interprets
         as a sign.

@@ -120,16 +120,16 @@ def black_height(node: Any) -> int:
     """The number of black nodes on each path down."""
     if node is None:
         return 0
-    for child in (node.left, node.right):
+    for child in node.child:
         assert child is None or (child.parent is node and not (child.red and node.red))
-    left, right = black_height(node.left), black_height(node.right)
+    left, right = map(black_height, node.child)
     assert left == right
     return left + (not node.red)
 
 
 def in_order(node: Any) -> list[int]:
     """The keys of a tree from left to right."""
-    return [] if node is None else [*in_order(node.left), node.entry.key, *in_order(node.right)]
+    return [] if node is None else [*in_order(node.child[0]), node.entry.key, *in_order(node.child[1])]
 
 
 def test_identity_is_never_guessed() -> None:

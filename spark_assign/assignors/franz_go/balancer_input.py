@@ -30,7 +30,7 @@ from itertools import accumulate, chain
 
 import numpy as np
 
-from spark_assign.numeric.arrays import IntArray
+from spark_assign.numeric.arrays import IntArray, values_by_key
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ def plan_homogeneous(
 def _assign_by_rack(group: FranzGoGroup, unassigned: list[int], load: list[int]) -> dict[int, int]:
     """Returns the partitions that go to a member in the rack of their leader, in this order, and counts them."""
     quota = -(-len(group.leader_rack) // group.num_members)
-    members_by_rack: dict[int, list[int]] = {}
-    for member, rack in enumerate(group.member_rack):
-        members_by_rack.setdefault(rack, []).append(member)
+    members_by_rack = values_by_key((rack, member) for member, rack in enumerate(group.member_rack))
     heaps = {rack: MemberHeap(members, load) for rack, members in members_by_rack.items()}
     new_owner = {}
     for partition in unassigned:

@@ -15,7 +15,6 @@ owner in all orders:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -31,7 +30,7 @@ from spark_assign.assignors.franz_go.balancer_input import (
     plan_homogeneous,
 )
 from spark_assign.assignors.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
-from spark_assign.numeric.arrays import BoolArray, IntArray, number_lists, starts_new_key
+from spark_assign.numeric.arrays import BoolArray, IntArray, number_lists, starts_new_key, values_by_key
 
 MAX_ORDERS = 120
 """Maximum number of orders that are tried."""
@@ -287,9 +286,8 @@ def find_outcomes(group: FranzGoGroup) -> list[StaleOwnerOutcome]:
     Partitions with the same owner and stale owner are interchangeable: the order decides how many are returned, and any
     of them can be.
     """
-    pairs: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for partition, member in sorted(group.stale.items()):
-        pairs[group.owner[partition], member].append(partition)
+    stale = sorted(group.stale.items())
+    pairs = values_by_key(((group.owner[partition], member), partition) for partition, member in stale)
     pair_keys, load = list(pairs), count_loads(group.owner, group.num_members)
     start = (tuple(len(pairs[key]) for key in pair_keys), (0,) * len(pair_keys))
     seen, waiting, ends = {start}, [start], []

@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from spark_assign.java.hash_map import string_hash
-from spark_assign.numeric.arrays import IntArray, invert
+from spark_assign.numeric.arrays import IntArray, invert, values_by_key
 
 
 class UndefinedBehaviorError(Exception):
@@ -448,9 +448,7 @@ def _trie_order(topics: list[tuple[int, str]], shift: int) -> list[str]:
     """Returns the topics below one node of the trie in iteration order."""
     if shift >= _HASH_BITS:
         return [topic for _, topic in topics]
-    nodes: dict[int, list[tuple[int, str]]] = {}
-    for item in topics:
-        nodes.setdefault(item[0] >> shift & (1 << _DIGIT_BITS) - 1, []).append(item)
+    nodes = values_by_key((item[0] >> shift & (1 << _DIGIT_BITS) - 1, item) for item in topics)
     ordered = [nodes[digit] for digit in sorted(nodes)]
     single = [node[0][1] for node in ordered if len(node) == 1]
     return single + [topic for node in ordered if len(node) > 1 for topic in _trie_order(node, shift + _DIGIT_BITS)]

@@ -56,6 +56,7 @@ from spark_assign.numeric.arrays import (
     row_numbers,
     sorted_union,
     starts_new_key,
+    values_by_key,
 )
 
 
@@ -353,10 +354,7 @@ class _Owners:
 
     def of(self, topic: int) -> Owned:
         """Returns what members own of a topic."""
-        owned: dict[int, list[int]] = {}
-        for partition, member in enumerate(self._owners[topic]):
-            owned.setdefault(member, []).append(partition)
-        return {**owned}
+        return {**values_by_key((member, partition) for partition, member in enumerate(self._owners[topic]))}
 
     def find(self, topics: Sequence[int], limit: int) -> Sequence[int]:
         """Returns all topics."""
@@ -788,8 +786,5 @@ def _move(owned: Owned, moved: list[int], num_lost: Mapping[int, int], new: list
         owned[member] = owned[member][:-count]
         if not owned[member]:
             del owned[member]
-    gained: dict[int, list[int]] = {}
-    for partition, member in zip(moved, new, strict=True):
-        gained.setdefault(member, []).append(partition)
-    for member, numbers in gained.items():
+    for member, numbers in values_by_key(zip(new, moved, strict=True)).items():
         owned[member] = sorted([*owned.get(member, ()), *numbers])

@@ -24,6 +24,7 @@ import numpy as np
 from spark_assign.assignors.streams.leader_releases import LATEST_RULES, StreamsRules
 from spark_assign.assignors.streams.task_assignor_api import Steps, TaskId
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, spread_hashes, table_order
+from spark_assign.numeric.arrays import values_by_key
 
 HIGH_AVAILABILITY, STICKY, LEGACY_STICKY = "high-availability", "sticky", "legacy-sticky"
 """The default; the public class of `task.assignor.class`; the class of `internal.task.assignor.class`."""
@@ -176,9 +177,7 @@ class ClassicApplication:
     @cached_property
     def stateful_order(self) -> list[TaskId]:
         """Stateful tasks, in the order of the leader's `HashSet`."""
-        by_subtopology: dict[int, list[TaskId]] = {}
-        for task in self.task_order:
-            by_subtopology.setdefault(task[0], []).append(task)
+        by_subtopology = values_by_key((task[0], task) for task in self.task_order)
         logged = [at for at in self._subtopology_order if self.subtopologies[at].changelogs and at in by_subtopology]
         filled = task_hash_order([task for at in logged for task in task_hash_order(by_subtopology[at])])
         return task_hash_order(filled)
@@ -284,9 +283,7 @@ def read_clients(application: ClassicApplication) -> list[ClientState]:
     Raises:
         UnknownOwnedPartitionsError: All partitions that a process owns belong to no task.
     """
-    by_process: dict[str, list[ClassicMember]] = {}
-    for member in application.members:
-        by_process.setdefault(member.process_id, []).append(member)
+    by_process = values_by_key((member.process_id, member) for member in application.members)
     clients = [ClientState(process_id, members) for process_id, members in by_process.items()]
     for rank, client in enumerate(sorted(clients, key=lambda client: process_key(client.process_id))):
         client.rank = rank

@@ -56,6 +56,7 @@ from spark_assign.numeric.arrays import (
     mask_from_indexes,
     ranges_by_length,
     row_numbers,
+    values_by_key,
 )
 
 
@@ -230,10 +231,7 @@ def _connected_sets(eligible: list[IntArray]) -> list[list[int]]:
     for index, members in enumerate(eligible):
         for member in members.tolist():
             root[find(index)] = find(first.setdefault(member, index))
-    components: dict[int, list[int]] = {}
-    for index in range(len(eligible)):
-        components.setdefault(find(index), []).append(index)
-    return list(components.values())
+    return list(values_by_key((find(index), index) for index in range(len(eligible))).values())
 
 
 def pack_within_bounds(packing: Packing) -> IntArray:

@@ -34,7 +34,7 @@ from spark_assign.groups.kernel.plan_groups import (
     read_ownership,
 )
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.numeric.arrays import BoolArray, mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, mask_from_indexes, values_by_key
 from spark_assign.simulation.kernel.pause_estimates import (
     PauseCounts,
     cooperative_seconds,
@@ -199,10 +199,8 @@ def _client_libraries(indexed: IndexedFacts, assignors: Mapping[GroupKey, str]) 
     names = ("cluster", "group_id", "leader_library", "leader_confidence")
     groups = zip(*(indexed.column(name, group_rows).to_pylist() for name in names), strict=True)
     leaders = {(cluster, group_id): leader_client(*leader) for cluster, group_id, *leader in groups}
-    members: dict[GroupKey, list[tuple[str | None, str | None]]] = {}
     columns = [indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
-    for cluster, group_id, *ids in zip(*columns, strict=True):
-        members.setdefault((cluster, group_id), []).append((ids[0], ids[1]))
+    members = values_by_key(((cluster, group_id), tuple(ids)) for cluster, group_id, *ids in zip(*columns, strict=True))
     return {
         key: count_clients(detect_libraries(key[1], ids, assignors.get(key), leaders.get(key, Client(None))))
         for key, ids in members.items()

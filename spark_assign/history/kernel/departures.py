@@ -55,6 +55,7 @@ from spark_assign.history.kernel.timeline import (
     RecordedMember,
     Timeline,
 )
+from spark_assign.numeric.arrays import values_by_key
 
 LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "active", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
@@ -157,10 +158,7 @@ class _CommitEvidence:
 
     def __init__(self, timeline: Timeline, thresholds: HistoryThresholds) -> None:
         self.timeline, self.thresholds, self.num_read = timeline, thresholds, 0
-        ownership: dict[str, list[OwnershipInterval]] = defaultdict(list)
-        for interval in timeline.ownership:
-            if interval.role == "partition":
-                ownership[interval.member_id].append(interval)
+        ownership = values_by_key((each.member_id, each) for each in timeline.ownership if each.role == "partition")
         self.commits = {name: _MemberCommits(owned, self._find_last) for name, owned in ownership.items()}
         self.remaining_silence: dict[tuple[int, int], int] = {}
 

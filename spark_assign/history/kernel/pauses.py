@@ -56,6 +56,7 @@ import pyarrow as pa
 from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
 from spark_assign.history.kernel.departures import HEARTBEAT_MS
 from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, HistoryTooLargeError, Timeline
+from spark_assign.numeric.arrays import values_by_key
 
 REBALANCE_MS = 300_000
 """Default rebalance timeout of Java clients (max.poll.interval.ms), if the record has none."""
@@ -460,10 +461,8 @@ def find_nearby(rows: pa.Table) -> Iterator[pa.Table]:
     lists: dict[frozenset[str], frozenset[str]] = {}
     shared = (lists.setdefault(each, each) for each in (frozenset(each or ()) for each in topics))
     pauses = list(map(_Pause, *columns, shared))
-    by_start: dict[tuple[str, int], list[_Pause]] = defaultdict(list)
-    for pause in sorted(pauses, key=attrgetter("end")):
-        if pause.counts:
-            by_start[pause.cluster, pause.start].append(pause)
+    counted = sorted((pause for pause in pauses if pause.counts), key=attrgetter("end"))
+    by_start = values_by_key(((pause.cluster, pause.start), pause) for pause in counted)
     groups, several = np.zeros(len(pauses), np.int64), np.zeros(len(pauses), bool)
     order = sorted(range(len(pauses)), key=lambda at: pauses[at].window)
     for (cluster, start, idle, end), same in groupby(order, key=lambda at: pauses[at].window):

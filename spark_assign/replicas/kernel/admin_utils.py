@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from spark_assign.numeric.arrays import IntArray
+from spark_assign.numeric.arrays import IntArray, values_by_key
 from spark_assign.replicas.kernel.cluster_brokers import (
     ADMIN_OPERATION,
     INVALID_PARTITIONS,
@@ -57,9 +57,8 @@ def rack_alternated_brokers(brokers: ClusterBrokers) -> list[int]:
 
     Racks are sorted as strings, and the brokers of a rack by id.
     """
-    rack_brokers: dict[str | None, list[int]] = {}
-    for index in sorted(range(len(brokers.ids)), key=lambda index: brokers.ids[index]):
-        rack_brokers.setdefault(brokers.racks[index], []).append(index)
+    by_id = sorted(range(len(brokers.ids)), key=lambda index: brokers.ids[index])
+    rack_brokers = values_by_key((brokers.racks[index], index) for index in by_id)
     turns = [
         (turn, *java_order(rack), index) for rack, indexes in rack_brokers.items() for turn, index in enumerate(indexes)
     ]

@@ -83,6 +83,13 @@ def coordinator_hashes(group_ids: list[str]) -> IntArray:
     return np.where(signed == -(1 << 31), 0, abs(signed))
 
 
+def add_hashes(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    """Adds the hash that determines the coordinator of each text in a column (`coordinator_hashes`)."""
+    for batch in batches:
+        hashes = pa.array(coordinator_hashes(batch.column(name).to_pylist()), pa.int64())
+        yield pa.RecordBatch.from_arrays([*batch.columns, hashes], [*batch.schema.names, "hash"])
+
+
 def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the oldest and newest possible release of a client, from `groups.leader_version`.
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, values_by_key
 from spark_assign.replicas.kernel.preferred_leaders import choose_leaders
 from spark_assign.replicas.kernel.rebalance_replicas import balance_replicas
 from spark_assign.replicas.kernel.replica_cluster import (
@@ -169,10 +169,8 @@ def fill_vacancies(cluster: ReplicaCluster, staying: BoolArray, shares: BrokerSh
 
 def _vacated_positions(current: IntArray, staying: BoolArray) -> dict[int, list[int]]:
     """Returns, for each partition that loses replicas, the positions of those in its list."""
-    positions: dict[int, list[int]] = {}
-    for partition, position in np.argwhere((current != NO_BROKER) & ~staying).tolist():
-        positions.setdefault(partition, []).append(position)
-    return positions
+    partitions, positions = np.nonzero((current != NO_BROKER) & ~staying)
+    return values_by_key(zip(partitions.tolist(), positions.tolist(), strict=True))
 
 
 def sum_load(cluster: ReplicaCluster, counted: BoolArray) -> IntArray:

@@ -20,6 +20,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.replicas.kernel.replica_cluster import BrokerShares, ReplicaCluster
 
 MAX_EXHAUSTIVE_SIZE = 10_000
@@ -308,9 +309,7 @@ def _steps_from(
 ) -> dict[int, tuple[int, int]]:
     """Returns (moves added, partition) of the cheapest step to each broker that can receive a replica from this one."""
     steps: dict[int, tuple[int, int]] = {}
-    unreached: dict[int, list[int]] = {}
-    for broker in state.brokers:
-        unreached.setdefault(state.rack[broker], []).append(broker)
+    unreached = values_by_key((state.rack[broker], broker) for broker in state.brokers)
     for pool in (state.new_replicas[from_broker], state.kept_replicas[from_broker]):
         for partition in pool[:probes]:
             if from_broker not in state.assigned[partition]:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from spark_assign.numeric.arrays import values_by_key
+
 MAX_TRIALS = 10_000_000
 """Number of brokers and moves that are compared for a topic, in seconds. More partitions get the moves up to then, each
 of which lowers the larger load of two brokers."""
@@ -61,16 +63,14 @@ def leader_moves(facts: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
         facts: cluster, topic, partition, replicas, leader_id (the current one), load.
         schema: schema of the result.
     """
-    topics: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
-    for row in facts.sort_by([(name, "ascending") for name in ("cluster", "topic", "partition")]).to_pylist():
-        topics[row["cluster"], row["topic"]].append(row)
-    for rows in topics.values():
-        replicas: list[list[int]] = [_leader_first(row["replicas"], row["leader_id"]) for row in rows]  # type: ignore[arg-type]
-        leaders = spread_leaders(replicas, [row["load"] for row in rows])  # type: ignore[misc]
+    in_order = facts.sort_by([(name, "ascending") for name in ("cluster", "topic", "partition")]).to_pylist()
+    for rows in values_by_key(((row["cluster"], row["topic"]), row) for row in in_order).values():
+        replicas = [_leader_first(row["replicas"], row["leader_id"]) for row in rows]
+        leaders = spread_leaders(replicas, [row["load"] for row in rows])
         moved = [
             row
             | {"from_broker_id": brokers[0], "to_broker_id": leader, "previous_replicas": row["replicas"]}
-            | {"replicas": _leader_first(row["replicas"], leader)}  # type: ignore[arg-type]
+            | {"replicas": _leader_first(row["replicas"], leader)}
             for row, brokers, leader in zip(rows, replicas, leaders, strict=True)
             if leader != brokers[0]
         ]

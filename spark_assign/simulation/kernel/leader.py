@@ -32,6 +32,7 @@ from spark_assign.numeric.arrays import (
     key_ranges,
     mask_from_indexes,
     starts_new_key,
+    values_by_key,
 )
 from spark_assign.simulation.kernel.assignment_request import (
     CODE_BITS,
@@ -80,10 +81,7 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
         ConfigError: a request names an assignor that isn't in `ASSIGNORS`.
     """
     responses = [AssignmentResponse([])] * len(requests)  # the response to requests without members
-    by_assignor: dict[str, list[int]] = {}
-    for number, request in enumerate(requests):
-        if request.members:
-            by_assignor.setdefault(request.assignor, []).append(number)
+    by_assignor = values_by_key((each.assignor, number) for number, each in enumerate(requests) if each.members)
     for name, numbers in by_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))

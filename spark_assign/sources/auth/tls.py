@@ -416,7 +416,6 @@ MAGIC = b"\xfe\xed\xfe\xed"
 _VERSION = 2
 _PRIVATE_KEY, _TRUSTED_CERTIFICATE = 1, 2
 _DIGEST_BYTES = 20
-_SEQUENCE, _OCTETS = 0x30, 0x04
 # AlgorithmIdentifier in DER: the object identifier 1.3.6.1.4.1.42.2.17.1.1, and NULL for its parameters.
 _PROTECTION = bytes.fromhex("060a2b060104012a02110101 0500")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.numeric.arrays import compress_sorted
+from spark_assign.numeric.arrays import compress_sorted, values_by_key
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.locations import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, is_own_group
@@ -116,7 +116,7 @@ class SnapshotRows:
 
         With `in_order`, `positions` gives their order, unless they are sorted by topic and partition.
         """
-        by_topic = partitions_by_topic(partitions)
+        by_topic = values_by_key(partitions)
         topics = sorted(by_topic)
         in_order &= topics != list(by_topic) or any(numbers != sorted(numbers) for numbers in by_topic.values())
         slices = [
@@ -143,14 +143,6 @@ class SnapshotRows:
         return {
             name: pa.Table.from_pylist(rows, schema=to_arrow_schema(_SCHEMAS[name])) for name, rows in self.rows.items()
         }
-
-
-def partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Returns the partitions of each topic. The order of topics and partitions is kept."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
-    return by_topic
 
 
 _MAX_STEP = (1 << 31) - 1

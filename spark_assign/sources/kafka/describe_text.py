@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.stores.locations import text_of
 from spark_assign.tables.errors import SourceError, count
@@ -303,9 +304,7 @@ class _Group:
         """Checks whether members certainly subscribe to different topics: range and roundrobin give each subscriber of
         a topic a partition, if there are enough.
         """
-        owners: dict[str, list[set[str]]] = defaultdict(list)
-        for (topic, _), members in self.owners.items():
-            owners[topic].append(members)
+        owners = values_by_key((topic, members) for (topic, _), members in self.owners.items())
         return self.assignor in ("range", "roundrobin") and any(
             len(of_topic) >= len(self.members) > len(set().union(*of_topic)) for of_topic in owners.values()
         )
@@ -655,10 +654,7 @@ def _add_group(rows: SnapshotRows, group_id: str, group: _Group, partitions: Map
     if problem is not None:
         rows.add("undescribed", group_id=group_id, error=problem)
         return
-    owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for key, members in group.owners.items():
-        for member_id in members:
-            owned[member_id].append(key)
+    owned = values_by_key((member_id, key) for key, members in group.owners.items() for member_id in members)
     for member_id, member in sorted(group.members.items()):
         rows.add(
             "members",
@@ -668,7 +664,7 @@ def _add_group(rows: SnapshotRows, group_id: str, group: _Group, partitions: Map
             client_id=member["CLIENT-ID"],
             client_host=member["HOST"],
         )
-        rows.add_owned(group_id, member_id, owned[member_id])
+        rows.add_owned(group_id, member_id, owned.get(member_id, ()))
     topics = sorted({topic for topic, _ in group.owners})
     rows.add_subscriptions(group_id, dict.fromkeys(sorted(group.members), topics))
 

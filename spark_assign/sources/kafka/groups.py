@@ -8,7 +8,6 @@ is reported for the group and doesn't affect the others.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,7 +19,8 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.java.hash_map import texts_in_table_order
-from spark_assign.sources.files.snapshot import SnapshotRows, partitions_by_topic
+from spark_assign.numeric.arrays import values_by_key
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
@@ -144,9 +144,7 @@ def request_per_group(
 
     def send_once(groups: Collection[ListedGroup]) -> Iterator[tuple[str, Any]]:
         """Sends one round of requests and yields pairs (group_id, value or exception)."""
-        by_broker: dict[int, list[str]] = defaultdict(list)
-        for group in groups:
-            by_broker[group.broker].append(group.group_id)
+        by_broker = values_by_key((group.broker, group.group_id) for group in groups)
         batch_ids = [(broker, ids) for broker, all_ids in by_broker.items() for ids in batches(all_ids, batch)]
         with progress(activity, len(groups)) as step:
 
@@ -401,5 +399,5 @@ def _in_reported_order(assigned: TopicPartitions, assignor: str) -> TopicPartiti
     """
     if assignor != "sticky":
         return assigned
-    by_topic = partitions_by_topic(assigned)
+    by_topic = values_by_key(assigned)
     return tuple((topic, partition) for topic in texts_in_table_order(list(by_topic)) for partition in by_topic[topic])

@@ -7,14 +7,13 @@ Each result has the time of its response (`time.monotonic`), for rates between t
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 
-from spark_assign.sources.files.snapshot import partitions_by_topic
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.sources.kafka.groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, request_per_group
@@ -137,10 +136,7 @@ def _request_from_leaders(
     activity: str,
 ) -> dict[TopicPartition, LeaderOffset]:
     """Returns the offsets of one round of ListOffsets requests."""
-    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for key in wanted:
-        if leaders.get(key, -1) >= 0:
-            by_leader[leaders[key]].append(key)
+    by_leader = values_by_key((leaders[key], key) for key in wanted if leaders.get(key, -1) >= 0)
     requests = [
         ((leader, _list_offsets(batch, timestamp, isolation_level)), len(batch))
         for leader, partitions in by_leader.items()
@@ -179,7 +175,7 @@ def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolatio
                     for number in partition_ids
                 ],
             )
-            for topic, partition_ids in partitions_by_topic(partitions).items()
+            for topic, partition_ids in values_by_key(partitions).items()
         ],
         min_version=_MIN_VERSION.get(timestamp, 1 + isolation_level),  # version 2 has the isolation level
     )

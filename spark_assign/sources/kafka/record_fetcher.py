@@ -8,7 +8,6 @@ DESCRIBE on the topic.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from spark_assign.history.kernel.log_segments import read_fetched
 from spark_assign.history.records import TOPIC
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.sources.kafka.connection import ClusterConnection
@@ -197,9 +197,7 @@ def _fetch(
     connection: ClusterConnection, leaders: Mapping[tuple[str, int], int], positions: Mapping[int, int]
 ) -> Iterator[Any]:
     """Sends one Fetch request to each leader. Yields the response of each partition, and the exceptions of requests."""
-    by_leader: dict[int, list[int]] = defaultdict(list)
-    for partition in positions:
-        by_leader[leaders.get((TOPIC, partition), -1)].append(partition)
+    by_leader = values_by_key((leaders.get((TOPIC, partition), -1), partition) for partition in positions)
     if by_leader.pop(-1, None):
         yield errors.LeaderNotAvailableError()
     max_bytes = max(_RESPONSE_BYTES // max(len(by_leader), 1), _PARTITION_BYTES)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka.group_description import GroupDescription, UnseenTopicsError, topic_error_text
 from spark_assign.streams.classic_members import internal_topics, read_application
@@ -86,15 +87,13 @@ def add_changelogs(
         committed: committed offsets by group. Kafka reads a source topic that serves as changelog up to these.
         ends, sizes: end offset and size of a partition; missing if unknown.
     """
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in sorted(partitions):
-        by_topic[topic].append(partition)
+    by_topic = values_by_key(sorted(partitions))
     changelogs: dict[tuple[str, str], bool] = {}
     for row in rows.rows["subtopologies"]:
         for topic in row.get("changelog_topics") or ():
             changelogs[row["group_id"], topic] = topic in row["source_topics"]
     for (group_id, topic), is_source in sorted(changelogs.items()):
-        for partition in by_topic[topic]:
+        for partition in by_topic.get(topic, ()):
             end = ends.get((topic, partition))
             offset = None if end is None else end.offset
             if is_source:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from spark_assign.assignors.streams.classic_application import RUNNING, ClassicApplication, ClassicMember
 from spark_assign.assignors.streams.member_tasks import MemberTasks
 from spark_assign.assignors.streams.task_assignor_api import TaskId
+from spark_assign.numeric.arrays import values_by_key
 
 _Copy = tuple[str, TaskId]
 """A process and a task of which it has state."""
@@ -109,7 +110,7 @@ class StateRestores:
         """Whether a process restores an active task, or a standby faster than it grows."""
         return any(restore.role == "active" for restore in self._open.values()) or any(
             self._speed_left(process, self.now) / len(keys) > self._growth_now(key[1], self.now)
-            for process, keys in self._by_process(self._open).items()
+            for process, keys in values_by_key((key[0], key) for key in self._open).items()
             for key in keys
         )
 
@@ -226,7 +227,7 @@ class StateRestores:
             return
         if self._num_without_member and until < inf:
             self.stopped_seconds += self._num_without_member * (until - self.now)
-        by_process = self._by_process(self._open)
+        by_process = values_by_key((key[0], key) for key in self._open)
         starts = {process: self._restore_active(keys, until) for process, keys in by_process.items()}
         for process, keys in by_process.items():  # now it is known when tasks start to run, and so to write
             self._catch_up(process, [key for key in keys if key in self._open], starts[process], until)
@@ -304,9 +305,3 @@ class StateRestores:
     def _is_whole(self, task: TaskId, missing: float, now: float) -> bool:
         # In this order, the maximum of 0 and what isn't a number is 0, so that no loop waits for the latter.
         return missing <= max(0.0, _ROUNDING * self._end(task, now))
-
-    def _by_process(self, keys: Iterable[_Copy]) -> dict[str, list[_Copy]]:
-        result: dict[str, list[_Copy]] = {}
-        for key in keys:
-            result.setdefault(key[0], []).append(key)
-        return result

@@ -27,7 +27,7 @@ from spark_assign.java.hash_map import (
     text_order,
     text_ranks,
 )
-from spark_assign.numeric.arrays import MAX_PARTITIONS
+from spark_assign.numeric.arrays import MAX_PARTITIONS, values_by_key
 from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.tables.errors import ROW_REMEDY
@@ -141,9 +141,8 @@ def find_fault(facts: StreamsFacts, others: Iterable[_Fault] = ()) -> _Fault | N
         facts: the facts.
         others: faults that only some assignors have, as code and row.
     """
-    faults: dict[str, list[str]] = {}
-    for code, row in (*_find_group_faults(facts), *_find_size_faults(facts), *_find_member_faults(facts), *others):
-        faults.setdefault(code, []).append(row)
+    found = (*_find_group_faults(facts), *_find_size_faults(facts), *_find_member_faults(facts), *others)
+    faults = values_by_key(found)
     return join_faults(faults, REMEDIES) if faults else None
 
 
@@ -258,9 +257,7 @@ def process_hash_order(
         member_ids, processes: id and process of each member, in the order of the members.
         release_4_3: see `process_order`.
     """
-    members: dict[str, list[int]] = {}
-    for member, process in enumerate(processes):
-        members.setdefault(process, []).append(member)
+    members = values_by_key((process, member) for member, process in enumerate(processes))
     return [
         (process, [members[process][at] for at in text_order([member_ids[member] for member in members[process]])])
         for process in process_order(processes, release_4_3=release_4_3)
@@ -310,9 +307,9 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
     of_tasks = {row["subtopology"] for name in ("tasks", "departed_tasks") for row in facts.rows[name]}
     names = ids + sorted(of_tasks - set(ids))
     index = {name: at for at, name in enumerate(names)}
-    member_tasks: dict[str, list[tuple[TaskId, Row]]] = {}
-    for row in facts.rows["tasks"]:
-        member_tasks.setdefault(row["member_id"], []).append(((index[row["subtopology"]], row["task"]), row))
+    member_tasks = values_by_key(
+        (row["member_id"], ((index[row["subtopology"]], row["task"]), row)) for row in facts.rows["tasks"]
+    )
     rows = facts.rows["members"]
     order = member_order([row["member_id"] for row in rows], [row["position"] for row in rows])
     members = [_read_member(rows[at], member_tasks.get(rows[at]["member_id"], [])) for at in order]

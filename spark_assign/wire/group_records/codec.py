@@ -21,12 +21,7 @@ Unknown = list[tuple[int, bytes]]
 """Unknown tagged fields: tag and bytes."""
 
 _PLAIN: dict[str, ReadValue] = {
-    "int8": Reader.int8,
-    "int16": Reader.int16,
-    "int32": Reader.int32,
-    "int64": Reader.int64,
-    "uint16": Reader.uint16,
-    "uuid": Reader.uuid,
+    kind: getattr(Reader, kind) for kind in ("int8", "int16", "int32", "int64", "uint16", "uuid")
 }
 _TEXTS: dict[tuple[str, bool, bool], ReadValue] = {
     # kind, flexible, nullable

@@ -50,6 +50,7 @@ from spark_assign.history.kernel.replay.replay_steps import (
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced, client_libraries
 from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.java.hash_map import java_key
+from spark_assign.numeric.arrays import values_by_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, AssignmentRequest, JoinedMember, Topics
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
@@ -333,12 +334,10 @@ class _ConsumerGroup(_ReplayGroup):
         self._partitions: Mapping[int, int] = {}
         partitions = history.generations[0].partitions
         self._update_metadata(partitions)
-        partitions_by_owner: dict[str, list[int]] = {}
-        for partition in sorted(self.owners):
-            if partition >> CODE_BITS in partitions:
-                partitions_by_owner.setdefault(self.owners[partition], []).append(partition)
+        owners = sorted(self.owners.items())
+        by_owner = values_by_key((owner, each) for each, owner in owners if each >> CODE_BITS in partitions)
         by_number = {topic.number: topic for topic in self._metadata.by_name.values()}
-        for owner, owned in partitions_by_owner.items():
+        for owner, owned in by_owner.items():
             topics = sorted({partition >> CODE_BITS for partition in owned})
             self.targets[owner] = fresh(owned, topics, by_number)
 

@@ -44,7 +44,7 @@ from spark_assign.groups.kernel.leader_rules import (
 from spark_assign.groups.kernel.plan_groups import assign
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
-from spark_assign.numeric.arrays import PartitionSlices
+from spark_assign.numeric.arrays import PartitionSlices, values_by_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 from spark_assign.tables.errors import count
 from spark_assign.wire import consumer_protocol as wire
@@ -238,10 +238,7 @@ class _RecordedRequest:
             owned = wire.sticky_user_data(subscription.user_data).owned
         elif subscription is not None and self.generation.assignor == COOPERATIVE:
             owned = subscription.owned
-        by_topic: dict[str, list[int]] = {}
-        for name, partition in owned:
-            by_topic.setdefault(name, []).append(partition)
-        return by_topic.items()
+        return values_by_key(owned).items()
 
 
 def _read_assignment_format(data: bytes | None) -> AssignmentFormat | None:
