@@ -357,8 +357,8 @@ def standby_replicas(
         request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
         try:
             response = connection.send_any(request)
-        except SourceError as error:
-            report(f"how many standby replicas streams groups have is not known: {error}")
+        except SourceError as failed:
+            report(f"how many standby replicas streams groups have is not known: {failed}")
             return {}
         for result in response.results or ():
             if error := fault(result.error_code, result.error_message):
