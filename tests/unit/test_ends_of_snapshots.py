@@ -31,7 +31,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest, MetadataResponse
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codegen import CodegenContext
 
@@ -44,6 +44,7 @@ from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.sources.kafka.connection import error_text
+from spark_assign.sources.kafka.group_description import standby_replicas
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.describe_groups import ConsumerGroupDescribeResponse
 from tests.unit.tls_stub import certificate
@@ -152,9 +153,8 @@ def test_a_broker_that_does_not_answer(
     assert files(tmp_path / "fleet") == before
 
 
-def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_sends_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read is bounded, also before the length of a response is known, and while more comes in."""
-    monkeypatch.setattr(client_limits, "MAX_BYTES", 1 << 20)
     read = 0
 
     class Endless:
@@ -169,8 +169,9 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
         def getpeername(self) -> None:
             raise OSError("not connected")
 
-    manager: Any = SimpleNamespace(received=0)
-    transport = KafkaTCPTransport(None, client_limits._CountedSocket(Endless(), manager))
+    received = client_limits.Budget(1 << 20, brokers=2)
+    manager: Any = SimpleNamespace(received=received)
+    transport = KafkaTCPTransport(None, client_limits._CountedSocket(Endless(), manager, 2))
     assert transport._sock.fileno() == 7
     monkeypatch.setattr(client_limits, "MAX_TURN_BYTES", 1 << 19)
     data, error = transport._sock_recv()
@@ -178,8 +179,9 @@ def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(client_limits, "MAX_TURN_BYTES", 1 << 24)
     more, error = transport._sock_recv()
     data += more
-    assert 1 << 20 < len(data) == read == manager.received < 2 << 20
-    assert "the brokers have sent more than 1 MiB" in str(error)
+    assert 1 << 20 < len(data) == read == received.used[2] < 2 << 20
+    assert "broker 2 has sent more than 1 MiB" in str(error)
+    assert received.limit(1) == 1 << 19, "the other broker still has its share"
 
 
 def test_a_size_that_a_response_only_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +254,7 @@ def test_a_null_that_the_schema_forbids() -> None:
 
     run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
     connection = object.__new__(kafka_connection.ClusterConnection)
-    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    connection._manager = SimpleNamespace(send=send, start_budgets=lambda _: None, **run)
     connection._waited = defaultdict(kafka_connection._Waited)
     good, bad = connection.send_all([(1, responses[0]), (2, responses[-1])])
     assert good is responses[0]
@@ -271,7 +273,7 @@ def test_a_response_that_cannot_be_decoded_is_an_error_at_once() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=answer, args=(server,), daemon=True).start()
-        with pytest.raises(SourceError, match=r"no connection \(KafkaProtocolError: Unable to decode response: Index"):
+        with pytest.raises(SourceError, match=r"no connection \(KafkaProtocolError: .*-0: malformed response\)"):
             kafka_connection.ClusterConnection(f"127.0.0.1:{server.getsockname()[1]}", {}, timeout_s=0.1)
 
 
@@ -511,25 +513,100 @@ def test_small_elements_without_number(monkeypatch: pytest.MonkeyPatch) -> None:
         groups(100, b"\1\1\1\1" + UnsignedVarInt32.encode(100) + b"".join(b"%c\0" % tag for tag in range(1, 101)))
 
 
+def test_elements_of_one_broker_cost_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a number that it only claims, nor elements that it really sends. The error names it."""
+    memory = client_limits.Budget(1 << 20, brokers=2)
+    manager: Any = SimpleNamespace(memory=memory)
+    monkeypatch.setattr(client_limits.OF_THREAD, "manager", manager, raising=False)
+    found = []
+    read = {
+        broker: client_limits._refused_at_once(
+            lambda data: found.append(ListGroupsResponse[5].decode(data)), manager, broker
+        )
+        for broker in (1, 2)
+    }
+
+    def groups(number: int, claimed: int) -> bytes:
+        return b"\0\0\0\0\0\0" + UnsignedVarInt32.encode(claimed + 1) + b"\1\1\1\1\0" * number + b"\0"
+
+    for response in (groups(0, (1 << 31) - 2), groups(3, 17), groups(3, 16), b"\0\0"):
+        with pytest.raises(KafkaProtocolError, match=r"broker 2: malformed response$") as error:
+            read[2](response)
+        assert (error.value.__context__, memory.used[2]) == (None, 0), "what was decoded takes no more memory"
+    for _ in range(6):
+        read[2](groups(1_000, 1_000))
+    with pytest.raises(KafkaProtocolError, match=r"broker 2: the responses to .* for more than 1 MiB of memory"):
+        read[2](groups(1_000, 1_000))
+    for _ in range(3):
+        read[1](groups(1_000, 1_000))
+    with pytest.raises(KafkaProtocolError, match=r"broker 1: the responses to .* for more than 0.5 MiB of memory"):
+        read[1](groups(1_000, 1_000))
+    assert (len(found), memory.used.total()) == (9, 9 * 1_000 * 160)
+
+
+@pytest.mark.parametrize("number", [16, 2**31 - 2])
+def test_a_response_of_one_broker_that_claims_elements(number: int) -> None:
+    """Over connections: only the requests to this broker fail."""
+
+    def answer(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=respond, args=(server.accept()[0],), daemon=True).start()
+
+    def respond(connection: socket.socket) -> None:
+        broker = ports.index(connection.getsockname()[1]) + 1
+        while size := connection.recv(4):
+            request = connection.recv(int.from_bytes(size))
+            api, version = int.from_bytes(request[:2]), int.from_bytes(request[2:4])
+            body = responses[api].encode(version=version, header=False) if api != 16 or broker == 1 else claim
+            response = request[4:8] + (b"" if api == 18 else b"\0") + body
+            connection.sendall(len(response).to_bytes(4) + response)
+
+    claim = b"\0" * 6 + UnsignedVarInt32.encode(number + 1)
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        ports = [server.getsockname()[1] for server in (one, two)]
+        broker, key = MetadataResponse.MetadataResponseBroker, ApiVersionsResponse.ApiVersion
+        versions = [key(api_key=api, min_version=0, max_version=newest) for api, newest in ((3, 12), (16, 5), (18, 3))]
+        brokers = [broker(node_id=n, host="127.0.0.1", port=port, rack=None) for n, port in enumerate(ports, 1)]
+        responses: dict[int, Any] = {
+            3: MetadataResponse(brokers=brokers, cluster_id="c", controller_id=1, topics=[]),
+            16: ListGroupsResponse(error_code=0, groups=[]),
+            18: ApiVersionsResponse(error_code=0, api_keys=versions),
+        }
+        for server in (one, two):
+            threading.Thread(target=answer, args=(server,), daemon=True).start()
+        with kafka_connection.ClusterConnection(f"127.0.0.1:{ports[0]}", {}, timeout_s=5) as connection:
+            found = connection.send_all([(broker, ListGroupsRequest()) for broker in (2, 1, 2, 1)])
+    assert [response.groups for response in found[1::2]] == [[], []]
+    assert {str(error) for error in found[::2]} == {"KafkaProtocolError: broker 2: malformed response"}
+
+
 def test_the_limit_of_elements_by_request() -> None:
-    """It is smaller for lists that are short in each cluster. One of the partitions being reassigned is an error."""
+    """It is smaller for lists that are short in each cluster. Of requests that the snapshot can do without, a failure
+    is reported.
+    """
 
     async def send(request: Any, **_: Any) -> Any:
         raise KafkaProtocolError("too many")
 
+    limits: list[int] = []
     run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: task(*args)}
     connection = object.__new__(kafka_connection.ClusterConnection)
-    connection._manager = SimpleNamespace(send=send, decoded=5, **run)
+    connection._manager = SimpleNamespace(send=send, start_budgets=lambda memory: limits.append(memory >> 20), **run)
     connection._waited = defaultdict(kafka_connection._Waited)
     connection._bootstrap_servers, connection._secrets = "b:1", []
-    limits = []
     for request in (ListGroupsRequest(), MetadataRequest(), ListPartitionReassignmentsRequest()):
         connection.send_all([(1, request)])
-        limits.append(connection._manager.max_decoded >> 20)
-    assert (limits, connection._manager.decoded) == ([256, 4_096, 256], 0)
+    assert limits == [256, 4_096, 256]
     connection.newest = lambda _: 0  # type: ignore[method-assign]
-    with pytest.raises(SourceError, match=r"the partitions being reassigned can't be read .*too many"):
-        kafka_connection.reassignments(connection)
+    reported: list[str] = []
+    assert kafka_connection.reassignments(connection, reported.append) == {}
+    assert reported == ["which partitions are being reassigned isn't known: KafkaProtocolError: too many"]
+    missing = kafka_connection.missing_permission(connection)
+    assert missing is not None
+    assert missing.endswith("whether there are any isn't known: KafkaProtocolError: too many")
+    assert standby_replicas(connection, ["g"], reported.append) == {}
+    assert "streams groups have is not known: Kafka at b:1: DescribeConfigsRequest failed" in reported[-1]
 
 
 def test_topics_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def test_cordoned_brokers(version: int) -> None:
     answers[1].results += answer({("t", 0): 10}, future=True).results
     answers[1].results[-1].total_bytes = 100
     kafka_log_dirs.log_dir_states(cast(ClusterConnection, brokers), rows, messages.append)
-    assert messages == ["log directories of broker 5 are not known (KafkaConnectionError: KafkaConnectionError: gone)"]
+    assert messages == ["log directories of broker 5 are not known (KafkaConnectionError: gone)"]
     assert brokers.requests[1].topics is None
     tables = {name: table.to_pylist() for name, table in rows.tables().items()}
     of_version = {4: None, 5: False}

@@ -17,6 +17,7 @@ from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka import groups as kafka_groups
+from spark_assign.sources.kafka.client_limits import Budget
 from spark_assign.sources.kafka.groups import ListedGroup, UnsettledError
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_protocol import Subscription
@@ -280,7 +281,11 @@ def test_a_broker_that_never_answers_is_not_waited_for_by_batch() -> None:
     connection._waited = defaultdict(kafka_connection._Waited)
     connection.brokers = lambda: [1, 2]
     connection._manager = SimpleNamespace(
-        send=send, received=0, run=lambda main: asyncio.run(main()), call_soon=call_soon
+        send=send,
+        start_budgets=lambda _: None,
+        received=Budget(1),
+        run=lambda main: asyncio.run(main()),
+        call_soon=call_soon,
     )
     groups = {name: ListedGroup(name, broker, "classic", None) for broker in names for name in names[broker]}
     with pytest.MonkeyPatch.context() as patch:
@@ -307,7 +312,7 @@ def test_a_broker_that_answers_late_is_not_waited_for_forever() -> None:
     connection: Any = object.__new__(kafka_connection.ClusterConnection)
     connection._waited, connection._limit_s = defaultdict(kafka_connection._Waited), 20
     run = {"run": lambda main: asyncio.run(main()), "call_soon": lambda task, *args: asyncio.ensure_future(task(*args))}
-    connection._manager = SimpleNamespace(send=send, received=0, **run)
+    connection._manager = SimpleNamespace(send=send, start_budgets=lambda _: None, received=Budget(1), **run)
     refused = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kafka_connection, "null_field", lambda _: None)

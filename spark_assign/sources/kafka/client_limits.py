@@ -6,11 +6,13 @@ imported, and extends its connection manager. The limits hold for the connection
 
 from __future__ import annotations
 
+import re
 import ssl
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import errors
@@ -22,11 +24,14 @@ from kafka.protocol.schemas.fields.struct import StructField
 from kafka.protocol.schemas.fields.struct_array import StructArrayField
 
 MAX_RESPONSE_BYTES, MAX_BYTES = 1 << 28, 1 << 30
-"""Maximum size of a response, and of what all brokers together send while requests are answered."""
+"""Maximum size of a response, and of what all brokers together send while requests are answered (see `Budget`)."""
 
 MAX_DECODED_BYTES, MAX_LISTED_BYTES = 1 << 32, 1 << 28
 """Maximum memory for the elements of these responses (26 million committed offsets), and for those of ListGroups and
 ListPartitionReassignments (1.6 million groups). An element takes up to 50 times its bytes in the response."""
+
+_UNDECODABLE = "Unable to decode response"
+"""The library's text."""
 
 _STRUCT_BYTES, _VALUE_BYTES = 160, 40
 """Approximate memory of an element of a response: a struct, or a number or text."""
@@ -45,14 +50,33 @@ OF_THREAD = threading.local()
 """`manager` is the connection manager that uses the thread for its connections."""
 
 
-def _elements(number: int, size: int) -> range:
-    """Returns the positions of the elements that an array of a response claims. Raises KafkaProtocolError if all take
-    too much memory.
+@dataclass
+class Budget:
+    """What all brokers together may use, and each of them has a share of: one that uses too much can't deprive others.
+
+    A broker may also use what the others haven't used yet, so all together use less than twice the maximum.
+    """
+
+    maximum: int
+    brokers: int = 1
+    used: Counter[Any] = field(default_factory=Counter)
+    """By broker."""
+
+    def limit(self, broker: Any) -> int:
+        """Returns how much a broker may use in total."""
+        return max(self.maximum - self.used.total() + self.used[broker], self.maximum // max(self.brokers, 1))
+
+
+def _elements(number: int, size: int, left: int) -> range:
+    """Returns the positions of the elements that an array of a response claims. Each takes at least one of the bytes
+    that are left in the response. Raises KafkaProtocolError for more, or if all elements take too much memory.
     """
     if manager := getattr(OF_THREAD, "manager", None):
+        if number > left:
+            raise errors.KafkaProtocolError(_UNDECODABLE)
         manager.decoded += max(number, 0) * size
         if manager.decoded > manager.max_decoded:
-            limit = f"{manager.max_decoded >> 20:,} MiB of memory"
+            limit = f"{manager.max_decoded / (1 << 20):,.4g} MiB of memory"
             raise errors.KafkaProtocolError(f"the responses to these requests have elements for more than {limit}")
     return range(number)
 
@@ -65,7 +89,7 @@ def _with_limit(emit: Callable[..., None], size: int) -> Callable[..., None]:
         emit(field, code, *arguments, **options)
         code.globs["_elements"] = _elements
         at = next(at for at in range(start, len(code.lines)) if " in range(" in code.lines[at])
-        code.lines[at] = code.lines[at].replace(" in range(", " in _elements(").replace("):", f", {size}):")
+        code.lines[at] = re.sub(r" in range\((\w+)\):", rf" in _elements(\1, {size}, len(data) - pos):", code.lines[at])
 
     return emit_with_limit
 
@@ -124,7 +148,7 @@ class _TaggedFields:
 
     def read(self, size: int) -> bytes:
         """Reads as a file does."""
-        _elements(1, _STRUCT_BYTES)
+        _elements(1, _STRUCT_BYTES, 1)
         piece = bytes(self._data[self._at : self._at + size])
         self._at += len(piece)
         return piece
@@ -153,25 +177,29 @@ StructField._emit_tagged_decode = _without_copies(StructField._emit_tagged_decod
 
 
 class LimitedManager(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """Reads the response of a broker that closes the connection right after it, and at most `MAX_BYTES` in total.
+    """Reads the response of a broker that closes the connection right after it, and bounds what it reads.
 
     A broker responds to a denied login and closes at once. If both arrive together, the library drops the response,
     and a wrong password looks like a lost connection.
     """
 
-    received = 0
-    """Number of bytes from all brokers since the last requests were sent."""
     decoded, max_decoded = 0, MAX_DECODED_BYTES
-    """Approximate memory of the elements in these bytes, and its limit."""
+    """Approximate memory of the elements of the broker whose response is being decoded, and its limit."""
     lookups_s = 0.0
 
     def __init__(self, net: Any, **settings: Any) -> None:
         super().__init__(net, **settings)
+        self.start_budgets(MAX_DECODED_BYTES)
         self.failed_lookups_s: dict[str, float] = defaultdict(float)
+
+    def start_budgets(self, max_memory: int) -> None:
+        """Starts the budgets of requests: the bytes of responses, and the approximate memory of their elements."""
+        brokers = len(self.cluster.brokers())
+        self.received, self.memory = Budget(MAX_BYTES, brokers), Budget(max_memory, brokers)
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         OF_THREAD.manager = self
-        conn.data_received = _refused_at_once(conn.data_received)
+        conn.data_received = _refused_at_once(conn.data_received, self, node.node_id)
         await super()._connect(node, conn, **options)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
@@ -188,7 +216,7 @@ class LimitedManager(KafkaConnectionManager):  # type: ignore[misc]  # the libra
                 sock.close()
                 transport._sock.close()
                 raise errors.KafkaConnectionError(f"Handshake failed: {error}") from error
-        transport._sock = _CountedSocket(transport._sock, self)
+        transport._sock = _CountedSocket(transport._sock, self, node.node_id)
         transport._sock_recv = _complete_responses(transport._sock_recv)
         return transport
 
@@ -206,8 +234,8 @@ async def _handshake(tls: ssl.SSLSocket, net: Any, timeout_at: float | None) -> 
 class _CountedSocket:
     """A socket that counts what it receives, and pauses: the library reads as long as a broker sends."""
 
-    def __init__(self, socket: Any, manager: LimitedManager) -> None:
-        self._socket, self._manager, self._in_turn = socket, manager, 0
+    def __init__(self, socket: Any, manager: LimitedManager, broker: Any) -> None:
+        self._socket, self._manager, self._broker, self._in_turn = socket, manager, broker, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._socket, name)
@@ -218,12 +246,12 @@ class _CountedSocket:
         if self._in_turn > MAX_TURN_BYTES and not getattr(self._socket, "pending", int)():
             self._in_turn = 0
             raise BlockingIOError
-        if self._manager.received > MAX_BYTES:
-            raise errors.KafkaConnectionError(
-                f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests"
-            )
+        received, broker = self._manager.received, self._broker
+        if received.used[broker] > (limit := received.limit(broker)):
+            sent = f"broker {broker} has sent more than {limit / (1 << 20):,.4g} MiB for these requests"
+            raise errors.KafkaConnectionError(sent)
         data: bytes = self._socket.recv(size)
-        self._manager.received += len(data)
+        received.used[broker] += len(data)
         self._in_turn += len(data)
         return data
 
@@ -256,17 +284,22 @@ def _complete_responses(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[]
     return receive_responses
 
 
-def _refused_at_once(receive: Callable[[bytes], None]) -> Callable[[bytes], None]:
+def _refused_at_once(receive: Callable[[bytes], None], manager: LimitedManager, broker: Any) -> Callable[[bytes], None]:
     """Closes the connection after a response that can't be decoded. After most errors of its decoder, the library stops
-    reading, and each request waits for its timeout.
+    reading, and each request waits for its timeout. What was decoded of the response takes no more memory then.
     """
 
     def receive_or_refuse(data: bytes) -> None:
+        memory = manager.memory
+        manager.decoded, manager.max_decoded = memory.used[broker], memory.limit(broker)
         try:
             receive(data)
-        except errors.KafkaProtocolError:
-            raise
+            memory.used[broker] = manager.decoded
+            return
         except Exception as error:
-            raise errors.KafkaProtocolError(f"Unable to decode response: {type(error).__name__}: {error}") from error
+            text = error.args[0] if isinstance(error, errors.KafkaProtocolError) else _UNDECODABLE
+        # Outside of the handler, so that the error doesn't keep what was decoded.
+        problem = "malformed response" if text == _UNDECODABLE else text
+        raise errors.KafkaProtocolError(f"broker {broker}: {problem}")
 
     return receive_or_refuse

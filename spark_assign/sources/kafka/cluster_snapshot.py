@@ -79,7 +79,7 @@ def snapshot(
             progress(kafka_connection.topic_errors_text(unknown))
         if missing := kafka_connection.missing_permission(connection):
             progress(missing)
-        if moving := kafka_connection.reassignments(connection):
+        if moving := kafka_connection.reassignments(connection, progress):
             progress(f"{count(len(moving), 'partition', 'is', 'are')} being reassigned, with old and new replicas")
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {count(len(listed), 'group')}")

@@ -36,7 +36,6 @@ from kafka.protocol.metadata import MetadataRequest
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.kafka.client_limits import (
-    MAX_BYTES,
     MAX_DECODED_BYTES,
     MAX_LISTED_BYTES,
     MAX_RESPONSE_BYTES,
@@ -373,8 +372,7 @@ class ClusterConnection:
                 await done
 
         few = {type(request) for _, request in requests} <= {ListGroupsRequest, ListPartitionReassignmentsRequest}
-        self._manager.max_decoded = MAX_LISTED_BYTES if few else MAX_DECODED_BYTES
-        self._manager.received = self._manager.decoded = 0
+        self._manager.start_budgets(MAX_LISTED_BYTES if few else MAX_DECODED_BYTES)
         try:
             self._manager.run(all_lanes)
         except errors.KafkaError as error:
@@ -386,7 +384,8 @@ class ClusterConnection:
             try:
                 return await self._manager.send(request, node_id=broker)
             except (errors.NodeNotReadyError, errors.KafkaConnectionError):
-                if attempt == _CONNECT_ATTEMPTS or self._manager.received > MAX_BYTES:
+                received = self._manager.received
+                if attempt == _CONNECT_ATTEMPTS or received.used[broker] > received.limit(broker):
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
         raise AssertionError("unreachable")
@@ -427,12 +426,17 @@ NO_SIZES = "bytes are not known of what these brokers lead"
 
 
 def missing_permission(connection: ClusterConnection) -> str | None:
-    """Returns a text if the user can't describe the cluster, or None if they can, or if the brokers are older than
-    2.8.
+    """Returns a text if the user can't describe the cluster, or if no broker says whether they can. None if they can,
+    or if the brokers are older than 2.8.
     """
     if connection.newest(DescribeClusterRequest) < 0:
         return None
-    response = connection.send_any(DescribeClusterRequest(include_cluster_authorized_operations=True))
+    (response,) = connection.send_all([(None, DescribeClusterRequest(include_cluster_authorized_operations=True))])
+    if isinstance(response, Exception):
+        return connection.without_secrets(
+            "groups that this user may not describe are missing without a trace, and whether there are any isn't "
+            f"known: {error_text(response)}"
+        )
     if response.error_code == 0 and response.authorized_operations:
         return None
     return (
@@ -441,17 +445,20 @@ def missing_permission(connection: ClusterConnection) -> str | None:
     )
 
 
-def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[str, list[int]]]:
+def reassignments(
+    connection: ClusterConnection, report: Callable[[str], None]
+) -> dict[tuple[str, int], dict[str, list[int]]]:
     """Returns the brokers that each partition being reassigned gets and loses, as columns of `replicas`. Empty if that
-    is unknown. Raises SourceError for a response that is too large or can't be decoded.
+    is unknown; a failed request is reported.
     """
     if connection.newest(ListPartitionReassignmentsRequest) < 0:
         return {}
     request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
     (response,) = connection.send_all([(None, request)])
-    if isinstance(response, errors.KafkaProtocolError):
-        raise connection.failed("the partitions being reassigned can't be read", response)
-    if isinstance(response, Exception) or response.error_code:
+    if isinstance(response, Exception):
+        report(f"which partitions are being reassigned isn't known: {error_text(response)}")
+        return {}
+    if response.error_code:
         return {}
     return {
         (topic.name, partition.partition_index): {
@@ -516,7 +523,8 @@ def error_text(error: Exception) -> str:
     """Returns the text of a group's error in one line, with the missing permission if that is the cause. It can have
     secrets.
     """
-    text = " ".join(f"{type(error).__name__}: {error}".split())[: MAX_TEXT + 1]
+    text = _REPEATED_ERROR_NAME.sub(r"\1", f"{type(error).__name__}: {error}")
+    text = " ".join(text.split())[: MAX_TEXT + 1]
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text

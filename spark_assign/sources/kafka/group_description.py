@@ -19,6 +19,7 @@ from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.streams.classic_members import StreamsMember
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
@@ -353,9 +354,12 @@ def standby_replicas(
             resource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configuration_keys=[STANDBY_REPLICAS])
             for group_id in ids
         ]
-        response = connection.send_any(
-            DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
-        )
+        request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+        try:
+            response = connection.send_any(request)
+        except SourceError as failed:
+            report(f"how many standby replicas streams groups have is not known: {failed}")
+            return {}
         for result in response.results or ():
             if error := fault(result.error_code, result.error_message):
                 text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
