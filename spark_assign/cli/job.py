@@ -139,9 +139,9 @@ def run_job(
         logging.getLogger(name).setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
-    # kafka-python logs every retry; a final failure is reported by this package.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    logging.getLogger("grpc").setLevel(logging.CRITICAL)  # the same, for an answer that can't be read
+    # They log retries, and answers that can't be read, as they are; a final failure is reported by this package.
+    for name in ("kafka", "grpc", "botocore", "urllib3"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     log = logging.getLogger(f"spark_assign.{job}")
     expected: tuple[type[BaseException], ...] = (SparkAssignError, OutputFailed, *input_errors)
     exit_code = INTERRUPTED

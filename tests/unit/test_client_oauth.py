@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 import time
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login, parse_login
 from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.connect import http_settings
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.cases import cases
 from tests.unit.connect_stub import serving
@@ -125,6 +131,53 @@ def test_a_proxy_that_cannot_be_one(url: str, message: str, monkeypatch: pytest.
     with pytest.raises(SourceError, match=message) as error:
         Tokens(_endpoint("http://idp.example")).token()
     assert "4711" not in str(error.value)
+
+
+@contextmanager
+def _answering(content: bytes) -> Iterator[str]:
+    """A server that sends these bytes to each connection, twice."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            for _ in range(2):
+                with server.accept()[0] as connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(content)
+
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@cases(
+    "content",
+    b"HTTP/1.1 4x0 s-4711-x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\ns-4711-x\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabcde",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nabcde",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabcde",
+)
+def test_an_answer_that_is_no_http(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Plain words and the setting that the user has set; urllib3, which retries some, doesn't log what was sent."""
+    caplog.set_level(logging.DEBUG, logger="urllib3")
+    kafka = {client_oauth.URL: "", "sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s-4711-x"}
+    connect = {"bearer.auth.issuer.endpoint.url": "", "bearer.auth.client.id": "me"}
+    connect["bearer.auth.client.secret"] = "s-4711-x"
+    for properties, setting, trust in (
+        (kafka, client_oauth.URL, "the options ssl.truststore.… of sasl.jaas.config."),
+        (connect, "bearer.auth.issuer.endpoint.url", "ssl.truststore.… in --connect-config FILE."),
+    ):
+        with _answering(content) as url:
+            given = properties | {next(iter(properties)): f"{url}/t"}
+            endpoint = client_oauth.endpoint(given, Login()) if properties is kafka else http_settings._endpoint(given)
+            assert endpoint is not None
+            with pytest.raises(SourceError) as error:
+                Tokens(replace(endpoint, attempts=2)).token()
+        assert str(error.value) == (
+            f"{url}/t: no token (the answer is malformed or incomplete HTTP). "
+            f"Check {setting}, proxies, and for its certificate {trust}"
+        )
+    assert caplog.text == ""
 
 
 def test_one_byte_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

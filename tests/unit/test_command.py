@@ -39,6 +39,8 @@ def test_an_error_becomes_a_line_and_a_code(
 def test_a_job_that_is_done(code: int) -> None:
     """Its own exit code."""
     assert run_job("plan", lambda: code, verbose=False) == code
+    for name in ("kafka.net", "grpc._plugin", "botocore.credentials", "urllib3.connection"):  # what servers answer
+        assert not logging.getLogger(name).isEnabledFor(logging.ERROR)
 
 
 def test_the_job_reports_wrong_input() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import threading
 import time
@@ -15,10 +16,12 @@ import pytest
 pytest.importorskip("requests", reason="reading Connect clusters is an extra")
 
 from spark_assign.sources.auth import http_session
+from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.connect import cluster_snapshot, rest
 from spark_assign.sources.connect.cluster_snapshot import parse_targets
 from spark_assign.sources.connect.http_settings import HttpSettings
 from spark_assign.stores import time_limit
+from spark_assign.tables.errors import SourceError
 from tests.unit import connect_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, serving
 
@@ -219,6 +222,55 @@ def test_a_first_line_that_is_no_status(monkeypatch: pytest.MonkeyPatch) -> None
     assert (read, unreadable) == (["good"], ["hostile"])
     assert len(errors[0]) < 400
     assert len(errors[0].splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", [b"foo me:S3cr3t-Pa55", b"a\0b: S3cr3t-Pa55", b"S3cr3t-Pa55" * 5_000])
+def test_a_header_that_is_none(line: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """urllib3 logs nothing about our request, and still logs what it does for others."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    caplog.set_level(logging.DEBUG, logger="urllib3")
+    answer = b"HTTP/1.1 400 Bad\r\n" + line + b"\r\nContent-Length: 2\r\n\r\n{}"
+    http = HttpSettings(attempts=1, credentials=Secret("me:S3cr3t-Pa55"))
+    with dripping(lambda connection: connection.sendall(answer)) as url, pytest.raises(SourceError, match="400 Bad"):
+        rest.ConnectHttp([url], http).get("/")
+    assert caplog.text == ""
+    import requests
+
+    with dripping(lambda connection: connection.sendall(answer)) as url:
+        requests.get(url, timeout=30)
+    assert "Failed to parse headers" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        GOOD | {"/": ROOT | {"version": "S3cr3t-Pa55"}},
+        GOOD | {"/": ROOT | {"kafka_cluster_id": "x-bWU6UzNjcjN0LVBhNTU="}},
+        GOOD | {"/connectors": ["S3cr3t%2DPa55"], EXPANDED: {}},
+        changed(("status", "connector", "worker_id"), "Basic bWU6UzNjcjN0LVBhNTU="),
+        changed(("status", "tasks", 0, "state"), "me:S3cr3t-Pa55"),
+        changed(("info", "type"), "S3cr3t-Pa55"),
+        raw("/", '{"version": "S3cr3t\\u002dPa55"}'),
+    ],
+)
+def test_an_answer_that_repeats_the_password(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Isn't stored, and isn't part of the address of another request."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    http = HttpSettings(attempts=1, credentials=Secret("me:S3cr3t-Pa55"))
+    with serving(answers) as stub, pytest.raises(SourceError, match="the answer repeats the password") as error:
+        cluster_snapshot.snapshot(parse_targets([stub.url]), http=http)
+    assert "Pa55" not in str(error.value)
+    assert not any("Pa55" in path for path in stub.requested)
+
+
+@pytest.mark.parametrize("password", ["files", "w1:8083", "kafka", "s-p4ssword"])
+def test_a_password_that_is_a_name(password: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A valid answer can have it by chance, or in the configuration of a connector, which isn't stored."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    http = HttpSettings(attempts=1, credentials=Secret(f"me:{password}"))
+    with serving(changed(("info", "config"), {"password": "s-p4ssword"})) as stub:
+        tables = cluster_snapshot.snapshot(parse_targets([stub.url]), http=http).tables
+    assert tables["clusters"].num_rows == 1
 
 
 def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -657,3 +657,20 @@ def test_secrets_that_a_broker_repeats() -> None:
     kafka._without_secrets(reported.append, connection)(f"{kafka_connection.NO_SIZES}: 1 (hunter2)")
     assert reported == [f"{kafka_connection.NO_SIZES}: 1 ([hidden])"]
     assert len(connection.without_secrets("x" * 100_000)) < 2_100
+
+
+def test_what_the_client_logs_of_a_broker(caplog: pytest.LogCaptureFixture) -> None:
+    """The client's warnings repeat a broker's error, also in a traceback."""
+    logger, redacted = logging.getLogger("kafka.net.manager"), kafka_connection._Redacted([Secret("hunter2")])
+    caplog.set_level(logging.DEBUG, logger="kafka.net.manager")
+    logger.addFilter(redacted)
+    try:
+        raise KafkaConnectionError("denied hunter2")
+    except KafkaConnectionError as error:
+        logger.exception("Connection failed: %s", error)
+    finally:
+        logger.removeFilter(redacted)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Connection failed: KafkaConnectionError: denied [hidden]"
+    ]
+    assert "hunter2" not in caplog.text

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
+import threading
 import time
+from http.client import HTTPException, RemoteDisconnected
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -11,7 +14,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3 import Retry
-from urllib3.exceptions import InvalidHeader, LocationValueError
+from urllib3.exceptions import DecodeError, InvalidHeader, LocationValueError, ProtocolError
 
 from spark_assign.sources.auth.secret import Secret
 
@@ -27,8 +30,31 @@ PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Status codes that are retried. Connect returns 409 during a rebalance, and 500 if a request times out behind one."""
 
 
+_thread = threading.local()
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    """Checks whether a log message of urllib3 is about a request of another package. About ours, it would repeat what
+    the server answers, which can be the password that was sent. Our errors report what fails.
+    """
+    return not getattr(_thread, "sends", False)
+
+
+for _name in ("connection", "connectionpool", "response", "util.retry"):
+    logging.getLogger(f"urllib3.{_name}").addFilter(_is_not_ours)
+
+
 class _Session(requests.Session):
-    """Doesn't look where a redirect leads. requests would read its whole body, and parse the address."""
+    """Sends requests of which urllib3 logs nothing. Doesn't look where a redirect leads: requests would read its whole
+    body, and parse the address.
+    """
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        _thread.sends = True
+        try:
+            return super().send(request, **kwargs)
+        finally:
+            _thread.sends = False
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         return None
@@ -121,25 +147,34 @@ def body(response: requests.Response, max_bytes: int | None = None) -> bytes:
     """
     most = MAX_RESPONSE_BYTES if max_bytes is None else max_bytes
     content, end = bytearray(), time.monotonic() + MAX_RESPONSE_S
-    for chunk in response.iter_content(_CHUNK_BYTES):
-        content += chunk
-        if len(content) > most:
-            raise TooLargeError
-        if time.monotonic() > end:
-            raise TimeoutError
+    try:
+        for chunk in response.iter_content(_CHUNK_BYTES):
+            content += chunk
+            if len(content) > most:
+                raise TooLargeError
+            if time.monotonic() > end:
+                raise TimeoutError
+    except ValueError:  # a chunk of negative length
+        raise ProtocolError from None
     return bytes(content)
 
 
+_MALFORMED = (HTTPException, DecodeError, InvalidHeader)
+
+
 def cause(error: BaseException) -> BaseException:
-    """Returns the root cause of an error of requests: the error of the socket or of TLS.
+    """Returns the root cause of an error of requests: the error of the socket or of TLS; or, for an answer that can't
+    be read, one in plain words.
 
     The error of a URL that can't be parsed doesn't repeat it. It is that of a proxy, because all others were checked.
     """
     while True:
+        is_cut = isinstance(error, ProtocolError) and len(error.args) < 2  # without an error of the socket
+        if is_cut or (isinstance(error, _MALFORMED) and not isinstance(error, RemoteDisconnected)):
+            return ValueError("the answer is malformed or incomplete HTTP")
         reason = getattr(error, "reason", None)
         deeper = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
-        if deeper is None and error.args and isinstance(error.args[0], BaseException):
-            deeper = error.args[0]
+        deeper = deeper or next((each for each in error.args if isinstance(each, BaseException)), None)
         if deeper is None:
             break
         error = deeper

@@ -53,6 +53,8 @@ class TokenEndpoint:
     read_s: float = 10
     attempts: int = 5
     tls: Tls = field(default_factory=Tls)
+    url_setting: str = URL
+    trust_setting: str = "the options ssl.truststore.… of sasl.jaas.config"
 
 
 def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
@@ -137,7 +139,8 @@ class Tokens:
             return read_file(file).decode("utf-8-sig").strip()
         except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             reason = getattr(error, "strerror", None) or "no text"
-            raise ConfigError(f"{URL} {self._endpoint.url}: {reason}. Give a readable file with a token.") from None
+            setting = f"{self._endpoint.url_setting} {self._endpoint.url}"
+            raise ConfigError(f"{setting}: {reason}. Give a readable file with a token.") from None
 
     def _fetch(self) -> tuple[str, float]:
         """Requests a token with client credentials (RFC 6749, section 4.4). Returns it and its lifetime in seconds."""
@@ -173,8 +176,8 @@ class Tokens:
             error_text = hidden(str(http_session.cause(error)) or type(error).__name__, _secrets(endpoint))
             error_text = shortened(error_text, _MAX_ERROR)
             raise SourceError(
-                f"{endpoint.url}: no token ({error_text}). Check {URL}, proxies, and for its "
-                "certificate the options ssl.truststore.… of sasl.jaas.config."
+                f"{endpoint.url}: no token ({error_text}). Check {endpoint.url_setting}, proxies, and for its "
+                f"certificate {endpoint.trust_setting}."
             ) from None
         return self._parse_response(response, content)
 

@@ -30,6 +30,8 @@ MAX_TEXT = 1 << 15
 """Maximum number of characters that `hidden` returns."""
 _MIN_ENCODED, _MAX_FORM = 4, 16
 """Minimum length of a secret that is also found in encoded forms; maximum number of characters for each of its own."""
+_NO_PROOF = re.compile(r".{0,7}|(?:[^\W\d]|[ .-])*", re.DOTALL)
+"""A password that names can have in them by chance: it is short, or has letters and what separates words only."""
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([\"'/\\]))")
 """A character as JSON and Python escape it."""
 _RUN = re.compile(r"[A-Za-z0-9+/_=-]+")
@@ -84,6 +86,16 @@ def hidden(text: str, secrets: Iterable[object]) -> str:
         result = result.replace(secret, "[hidden]")
     result = result.encode(errors="replace").decode()
     return result if len(text) <= MAX_TEXT or not plain else result[: -_MAX_FORM * len(plain[0])]
+
+
+def repeats(text: str, secrets: Iterable[Secret]) -> bool:
+    """Checks whether a text that will be stored has a secret in it, also escaped, in base64 or in hexadecimal digits.
+
+    Secrets that can be parts of valid names, such as the password `connect`, aren't looked for.
+    """
+    sure = [plain for secret in secrets if not _NO_PROOF.fullmatch(plain := str.__str__(secret))]
+    forms = [form for plain in sure for forms in _forms(plain) for form in forms]
+    return bool(forms) and any(form in view for view in (text, _unescaped(text)) for form in forms)
 
 
 @lru_cache(256)

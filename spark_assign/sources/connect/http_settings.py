@@ -31,8 +31,9 @@ CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"
 
 _USER, _TOKEN = "basic.auth.user.info", "bearer.auth.token"
 _OPTION = "--connect-config"
+_ISSUER = "bearer.auth.issuer.endpoint.url"
 _BEARER = {
-    "bearer.auth.issuer.endpoint.url": client_oauth.URL,
+    _ISSUER: client_oauth.URL,
     "bearer.auth.client.id": "sasl.oauthbearer.client.credentials.client.id",
     "bearer.auth.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
     "bearer.auth.scope": "sasl.oauthbearer.scope",
@@ -120,7 +121,7 @@ def configured(settings: HttpSettings, file: str | None) -> HttpSettings:
         "--connect-auth": settings.credentials,
         _USER: properties.get(_USER),
         _TOKEN: properties.get(_TOKEN),
-        "bearer.auth.issuer.endpoint.url": endpoint,
+        _ISSUER: endpoint,
     }
     if len(several := [name for name, value in credential_sources.items() if value]) > 1:
         raise ConfigError(f"{source}: give one of {', '.join(several)}")
@@ -154,7 +155,8 @@ def _endpoint(properties: Mapping[str, str]) -> TokenEndpoint | None:
         return None
     try:
         endpoint = client_oauth.endpoint(oauth_properties, Login())
-        return replace(endpoint, tls=client_tls.tls(properties))
+        trust = f"ssl.truststore.… in {_OPTION} FILE"
+        return replace(endpoint, tls=client_tls.tls(properties), url_setting=_ISSUER, trust_setting=trust)
     except ConfigError as error:
         message = str(error)
         for name, key in _BEARER.items():

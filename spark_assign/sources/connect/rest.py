@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
+from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden, repeats
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.stores.locations import split_url
 from spark_assign.stores.time_limit import within
@@ -339,11 +339,19 @@ class ConnectHttp:
         return _PassingError(text, remedy)
 
     def _parsed(self, url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
-        """Returns the answer in a body. Raises SourceError, and _ShapeError for JSON that isn't as Connect gives it."""
+        """Returns the answer in a body. Raises SourceError, also if a field that is read repeats a secret, and
+        _ShapeError for JSON that isn't as Connect gives it.
+        """
         if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
             raise SourceError(f"GET {url}: the answer has more than {MAX_VALUES:,} values. Is it a Connect worker's?")
         try:
-            return answer.validate_json(body)
+            parsed = answer.validate_json(body)
+            if not repeats(answer.dump_json(parsed).decode(), self._secrets):
+                return parsed
+            raise SourceError(
+                f"GET {url}: the answer repeats the password or the token that was sent, which no table may have. "
+                "Is it a Connect worker's REST address?"
+            )
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if fault["type"] == "json_invalid":

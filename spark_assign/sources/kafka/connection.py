@@ -200,7 +200,7 @@ class ClusterConnection:
             **{key: value for key, value in settings.items() if key != "secrets"},
             "bootstrap_servers": bootstrap_servers.split(","),
         }
-        self._quiet = _NoDebug()
+        self._quiet = _Redacted(self._secrets)
         self._hush(known)
         if known.get("sasl_mechanism") == "OAUTHBEARER" and "sasl_oauth_token_provider" in known:
             # The first token here, where its error is ours; the library's thread finds it made.
@@ -391,14 +391,19 @@ class ClusterConnection:
         raise AssertionError("unreachable")
 
 
-class _NoDebug(logging.Filter):
+class _Redacted(logging.Filter):
     """Drops DEBUG records: the client logs every request with its bytes, including the SASL token (for PLAIN, the
-    password).
+    password). In others, which repeat errors of brokers, secrets are hidden, and tracebacks are left out.
 
     botocore logs the content that it signs, with the session token.
     """
 
+    def __init__(self, secrets: Sequence[object]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
     def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args, record.exc_info = hidden(record.getMessage(), self._secrets), (), None
         return record.levelno > logging.DEBUG
 
 
