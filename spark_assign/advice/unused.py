@@ -7,7 +7,7 @@ subscription. Rows without a known use are then judged one by one (`advice.kerne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -22,10 +22,10 @@ from spark_assign.replicas.coordinators import OFFSETS_TOPIC
 from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, to_arrow_schema, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import UNUSED_TABLES
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, FleetError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES, OFFSETS, UNDESCRIBED
 from spark_assign.tables.parameters import find_fault
-from spark_assign.tables.schema_check import with_keys
+from spark_assign.tables.schema_check import check_schema, split_rows, with_keys
 from spark_assign.tables.schema_fields import schema, tagged_schema
 
 Tables = Mapping[str, DataFrame]
@@ -91,7 +91,8 @@ def find_unused(
     and subscriptions to topics that don't exist; with what they cost, and how to remove them safely.
 
     A reader of a topic is a group with a member that subscribes to it or owns partitions of it, or a Streams
-    application that has it. What Kafka's brokers use (`__…`) is never a finding. See `advice.kernel.unused`.
+    application that has it. What Kafka's brokers use (`__…`) is never a finding. A group with a row that lacks a
+    required value is rejected, as it could read any topic. See `advice.kernel.unused`.
 
     Args:
         fleet: the tables of the later snapshot: of all groups, or topics seem to be unused.
@@ -120,10 +121,15 @@ def find_unused(
     earlier = evidence.earlier
     for each in (fleet, *([] if earlier is None else [earlier.fleet])):
         _ = each.checked
-    now = _tables(fleet, fleet, evidence.offsets)
-    before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
+    fleet, offsets, faulty = _without_faults(fleet, evidence.offsets)
+    now, before = _tables(fleet, fleet, offsets), _tables(fleet, None, None)
+    if earlier is not None:
+        fleet_before, offsets_before, faulty_before = _without_faults(earlier.fleet, earlier.offsets)
+        before, faulty = _tables(fleet, fleet_before, offsets_before), faulty.union(faulty_before)
     given = fleet.undescribed if evidence.undescribed is None else evidence.undescribed
-    undescribed = _filled(fleet, "undescribed", UNDESCRIBED, given)
+    listed = _filled(fleet, "undescribed", UNDESCRIBED, given).withColumn("code", F.lit("undescribed"))
+    faulty = faulty.join(listed, GROUP_KEY, "left_anti").groupBy(*GROUP_KEY).agg(F.min("detail").alias("error"))
+    undescribed = union([listed, faulty.withColumn("code", F.lit("null-key"))])
     found = [
         _topic_facts(fleet, now, before),
         _group_facts(evidence, now, before).join(undescribed, GROUP_KEY, "left_anti"),
@@ -135,9 +141,27 @@ def find_unused(
     tables = {"offsets": evidence.offsets, "groups": fleet.groups}
     unknown = [kernel.NOT_GIVEN[name] for name, table in tables.items() if table is None]
     judge = partial(kernel.judge, params=params, schema=to_arrow_schema(columns), unknown=unknown)
-    rejected = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
-    rows = undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items()))
+    rejected = {"kind": F.lit(kernel.REJECTED), "detail": F.col("error")}
+    rows = undescribed.select(*GROUP_KEY, "code", *(value.alias(name) for name, value in rejected.items()))
     return Unused(union([facts.mapInArrow(map_arrow_batches(judge), columns), rows]))
+
+
+def _without_faults(fleet: FleetTables, offsets: DataFrame | None) -> tuple[FleetTables, DataFrame | None, DataFrame]:
+    """Returns a fleet and offsets without the rows of groups that lack a required value, and the keys of these groups,
+    each once or more often, with the `detail`. Raises FleetError."""
+    schemas = {
+        name: columns for name, columns in INPUT_TABLES.items() if name != "loads" and "group_id" in columns.names
+    }
+    tables = {name: table for name in schemas if (table := getattr(fleet, name)) is not None}
+    if offsets is not None:
+        tables["offsets"], faults = check_schema("offsets", offsets, OFFSETS)
+        if faults:
+            raise FleetError(faults)
+    schemas |= {"offsets": OFFSETS}
+    split = {name: split_rows(name, table, schemas[name], GROUP_KEY) for name, table in tables.items()}
+    kept = {name: rows for name, (rows, _) in split.items()}
+    offsets = kept.pop("offsets", None)
+    return replace(fleet, **kept), offsets, union(faulty for _, faulty in split.values())
 
 
 def _filled(fleet: FleetTables, name: str, columns: StructType, table: DataFrame | None) -> DataFrame:

@@ -152,12 +152,25 @@ def not_null(table: str, field: T.StructField, keys: Sequence[str]) -> Column:
         keys: columns that say in the message which row it is.
     """
     column = F.col(field.name)
-    if field.nullable:
-        return column
-    is_bad = column.isNull()
+    return column if field.nullable else _unless(_lacks(field), table, field, "null or out of range", keys, column)
+
+
+def _lacks(field: T.StructField) -> Column:
+    """Returns whether a required value is null, or an element of a required list."""
+    column = F.col(field.name)
     if isinstance(field.dataType, T.ArrayType):
-        is_bad |= F.size(F.array_compact(column)) < F.size(column)
-    return _unless(is_bad, table, field, "null or out of range", keys, column)
+        return column.isNull() | (F.size(F.array_compact(column)) < F.size(column))
+    return column.isNull()
+
+
+def split_rows(name: str, table: DataFrame, schema: T.StructType, key: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+    """Returns the rows of a table without those that lack a required value although they have a key, and the key of
+    each of these, with their `detail`: `owned: topic=null`."""
+    required = [field for field in schema if not field.nullable and field.name not in key]
+    lacking = [F.when(_lacks(field), F.lit(f"{name}: {field.name}=null")) for field in required]
+    has_key = reduce(Column.__and__, (F.col(each).isNotNull() for each in key))
+    rows = table.withColumn("detail", F.when(has_key, F.coalesce(*lacking, F.lit(None))))
+    return rows.where("detail IS NULL").drop("detail"), rows.where("detail IS NOT NULL").select(*key, "detail")
 
 
 def _unless(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import advise as job
@@ -21,6 +21,7 @@ from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
 from spark_assign.tables.errors import ConfigError, FleetError
+from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
 from tests.cases import cases
 from tests.snapshots import TAKEN_AT
 from tests.spark.fleets import shuffled
@@ -220,6 +221,59 @@ def test_faulty_rows(spark: SparkSession, places: tuple[str, str]) -> None:
         find_unused(later, replace(known, earlier=replace(known.earlier, fleet=faulty)))
     none = later.filter_groups(later.members.where("group_id = 'nobody'"))
     assert "topic" in {row["subject"] for row in find_unused(none, known).unused.collect()}
+
+
+LACKING = [
+    ("members", "member_id", "owned"),
+    ("owned", "topic", "owned"),
+    ("owned_slices", "topic", "owned_slices"),
+    ("owned_slices", "step", "owned_slices"),
+    ("owned_lists", "topics", "owned_lists"),
+    ("subscriptions", "topic", "owned"),
+    ("subtopologies", "subtopology", "owned"),
+    ("tasks", "task", "owned"),
+    ("changelogs", "topic", "owned"),
+    ("initialized", "first", "owned"),
+    ("undescribed", "error", "owned"),
+    ("offsets", "partition", "owned"),
+]
+
+
+def test_a_row_that_lacks_a_value_costs_its_group(spark: SparkSession) -> None:
+    """The group is rejected, and no topic is unused, as the group could read it. A row without a group is an error."""
+    values = {"string": "'t'", "int": "0", "array<string>": "array('t')", "array<int>": "array(0)"}
+    schemas = INPUT_TABLES | {"offsets": OFFSETS}
+
+    def rows(table: str, lacking: dict[str, str | None]) -> DataFrame:
+        """One row per group, which lacks a column."""
+        known = {"cluster": "'c'", "topic": "'orders'"}
+        lines = []
+        for group_id, column in lacking.items():
+            cells = known | {"group_id": f"'{group_id}'"} | ({column: "null"} if column else {})
+            each = {f.name: cells.get(f.name, values.get(f.dataType.simpleString(), "null")) for f in schemas[table]}
+            lines.append(
+                "SELECT "
+                + ", ".join(f"CAST({each[f.name]} AS {f.dataType.simpleString()}) AS {f.name}" for f in schemas[table])
+            )
+        return spark.sql(" UNION ALL ".join(lines))
+
+    for owned in ("owned", "owned_slices", "owned_lists"):
+        faults = [(table, column) for table, column, which in LACKING if which == owned]
+        lacking = {table: {f"{table}.{column}": column for of, column in faults if of == table} for table, _ in faults}
+        tables = {table: rows(table, of_table | {"sound": None}) for table, of_table in lacking.items()}
+        if "undescribed" in tables:
+            tables["undescribed"] = rows("undescribed", lacking["undescribed"])
+        for table in ("members", "subscriptions"):
+            tables.setdefault(table, rows(table, {"sound": None}))
+        tables["topics"] = spark.sql("SELECT 'c' AS cluster, 'idle' AS topic, 1 AS partitions")
+        offsets = tables.pop("offsets", None)
+        found = find_unused(Fleet(**tables), UnusedEvidence(offsets))
+        wanted = {(f"{table}.{column}", "null-key", f"{table}: {column}=null") for table, column in faults}
+        assert {*rows_of(found.rejected.select("group_id", "code", "detail"))} == wanted
+        if owned != "owned":
+            continue
+        assert ("topic", "idle", "unknown") in rows_of(found.unused.select("subject", "topic", "certainty"))
+        assert {row[0] for row in rows_of(found.unused.select("group_id"))} <= {"sound", None}
 
 
 def test_rows_in_any_order(spark: SparkSession, places: tuple[str, str], seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -398,6 +399,60 @@ def test_groups_that_differ_in_a_space_at_the_end(tmp_path: Path) -> None:
         read = describe_text.read([files["topics"]], [files["groups"]], "prod")
         assert [error.partition(":")[0] for (error,) in _rows(read, "undescribed", "error")] == problems
         assert len(_rows(read, "members", "group_id")) == 1 - len(problems)
+
+
+@cases(
+    "group member client offset undescribed",
+    ("shop", " b", " b", "5", False),
+    ("shop", " b", "c", "5", False),
+    ("shop", "b", " b", "5", False),
+    ("shop", "  b", "  b", "5", True),
+    (" shop", " b", " b", "5", True),
+    (" \U0001f600", "b", "b", "5", True),
+    ("\U0001f600", " b", " b", "5", False),
+    ("shop", " \U0001f600", " \U0001f600", "5", False),
+    ("shop", "a \U0001f600", "a \U0001f600", "5", False),
+    ("shop", " b", " b", "5" * 19, False),
+    ("shop", "b", " b", "5" * 16, False),
+    (" shop", "b", "b", "5" * 16, True),
+    ("shop", "  b", "b", "5" * 16, True),
+)
+def test_spaces_at_the_start_of_an_id(
+    tmp_path: Path, group: str, member: str, client: str, offset: str, undescribed: bool
+) -> None:
+    """They are a part of it, also where a long offset or an emoji shifts the columns: range sorts members by ID."""
+    text = _table(group, "orders", member, client).replace(f"5{' ' * 15}", f"{offset:15} ")
+    indented = "\n".join(f"  {line}" for line in text.splitlines())
+    for each in (text, indented):
+        files = _files(tmp_path, topics=TOPICS, groups=each)
+        read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+        assert _rows(read, "groups", "group_id") == [(group,)]
+        found = _rows(read, "members", "group_id", "member_id", "client_id")
+        assert found == ([] if undescribed else [(group, f"{member}-aaaa", client)])
+    if " " in group + member:
+        return
+    header, *lines = text.strip("\n").splitlines()
+    folded = [re.sub(" +", " ", line) for line in (header, *lines)]
+    for each in (folded, [header, *folded[1:]], [folded[0], *lines]):
+        files = _files(tmp_path, topics=TOPICS, groups="\n".join(each))
+        read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+        assert _rows(read, "members", "member_id", "client_id") == [(f"{member}-aaaa", client.strip())]
+
+
+@cases(
+    "assignor shown",
+    ("range", "range"),
+    (" range", " range"),
+    ("x" * 30, "x" * 30),
+)
+def test_spaces_at_the_start_of_an_assignor(tmp_path: Path, assignor: str, shown: str) -> None:
+    """It is another one, which its members can choose. A name that is too long shifts the columns behind it."""
+    line = "{:15} {:25} {:20} {:20} {}\n"
+    text = line.format("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+    text += line.format("shop", "kafka-1:9092 (1)", assignor, "Stable", 1)
+    files = _files(tmp_path, topics=TOPICS, groups=_table("shop", "orders", "c"), state=text)
+    read = describe_text.read([files["topics"]], [files["groups"], files["state"]], "prod")
+    assert _rows(read, "groups", "assignor") == [(shown,)]
 
 
 def test_prompts_with_codes(tmp_path: Path) -> None:

@@ -80,10 +80,14 @@ _BLANK = ("GROUP-INSTANCE-ID", "ASSIGNMENT-STRATEGY", "PROTOCOL")
 """Columns whose values can be blank."""
 _LISTS = ("ASSIGNMENT", "ASSIGNMENTS", "CURRENT-ASSIGNMENT", "TARGET-ASSIGNMENT")
 """Columns whose values can contain spaces, as the last column."""
+_CHOSEN = ("GROUP", "CONSUMER-ID", "CLIENT-ID", "GROUP-INSTANCE-ID", "MEMBER", "ASSIGNMENT-STRATEGY", "PROTOCOL")
+"""Columns whose values a client chooses, which can start with spaces."""
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _NAMES = ("GROUP", "TOPIC", "CONSUMER-ID", "CLIENT-ID", "GROUP-INSTANCE-ID", "MEMBER")
 _OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
 _INT_DIGITS, _LONG_DIGITS = 10, 19
+_ASTRAL = re.compile(r"[\U00010000-\U0010ffff]")
+"""Characters of two UTF-16 units."""
 _FORMS = {
     "TOPIC": ("a topic", re.compile(r"[\w.-]++", re.ASCII)),
     "HOST": ("a host, such as /10.0.0.7,", re.compile(r"-|[^\s/]*+/\S++")),
@@ -175,6 +179,12 @@ def _check_sizes(line: Line, *names: str | None) -> None:
         raise _wrong(line, f"names of at most {MAX_NAME_BYTES:,} bytes")
 
 
+def _utf16(character: str) -> str:
+    """Returns the two UTF-16 units of a character."""
+    code = ord(character) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
 class _Layout(NamedTuple):
     """The columns of a table, where each starts, and the column that says which table it is."""
 
@@ -199,23 +209,23 @@ def _layout(line: Line) -> _Layout | None:
 
 def _values(line: Line, layout: _Layout) -> dict[str, str]:
     """Returns the values of a line by column. Raises SourceError if they can't be told apart."""
-    columns, text, (start, end) = layout.columns, _between_codes(line[2]), layout.starts[:2]
+    # The tools pad to a number of UTF-16 units, which are two for an emoji.
+    columns, whole = layout.columns, _ASTRAL.sub(lambda found: _utf16(found[0]), line[2])
+    text, (start, end) = _between_codes(whole), layout.starts[:2]
     values = _at_positions(text, layout) or _between_spaces(text, layout)
     if columns[0] != "TOPIC":
-        # Codes that take room, and a space before an ID whose next column is in its place, are a part of the ID.
-        has_space = (
-            text[start : start + 1] == " " and text[end - 1 : end] == " " and text[end : end + 1] not in ("", " ")
-        )
-        has_code = line[2].lstrip().startswith("\x1b")
-        if values and (has_space or (has_code and values[0] != text[start:end].strip(" "))):
+        # Codes that take room are a part of the ID.
+        has_code = whole.lstrip().startswith("\x1b")
+        if values and has_code and values[0] != text[start:end].strip(" "):
             values = None
         if values is None:
-            values = _at_positions(line[2], layout, is_certain=False)
-        if values is None and not has_space:
-            values = _between_spaces(line[2], layout)
+            values = _at_positions(whole, layout, is_certain=False) or _between_spaces(whole, layout)
     if values is None:
         raise _wrong(line, f"{len(columns)} columns ({' '.join(columns)})")
-    by_column = dict(zip(columns, values, strict=True))
+    by_column = {
+        column: value.encode("utf-16", "surrogatepass").decode("utf-16")
+        for column, value in zip(columns, values, strict=True)
+    }
     for column, (what, form) in _FORMS.items():
         if by_column.get(column, "-") != "-" and not form.fullmatch(by_column[column]):
             raise _wrong(line, f"{what} under {column}")
@@ -228,13 +238,13 @@ def _at_positions(text: str, layout: _Layout, *, is_certain: bool = True) -> lis
     Args:
         text: the line.
         layout: the columns.
-        is_certain: whether None is also returned for a client ID that is empty, for two spaces in a value, and for a
-            space at the start of the first one: the line might be cut.
+        is_certain: whether None is also returned for a client ID that is empty, and for two spaces in a value: the line
+            might be cut.
     """
     values = []
     for column, start, end in zip(layout.columns, layout.starts, [*layout.starts[1:], None], strict=True):
         value = text[start:end].rstrip(" ")
-        is_value = value[:1] not in ("", " " if is_certain or start else "") and text[start - 1 : start] in ("", " ")
+        is_value = value[:1] not in ("", "" if column in _CHOSEN else " ") and text[start - 1 : start] in ("", " ")
         is_blank = not value and (column in _BLANK or (column == "CLIENT-ID" and not is_certain))
         if not (is_value or is_blank) or (is_certain and "  " in value and column != _COORDINATOR):
             return None
@@ -247,20 +257,54 @@ def _between_spaces(text: str, layout: _Layout) -> list[str] | None:
 
     Releases before 1.1 print IDs of more than 50 characters and the host without a space between them.
     """
-    columns, text = layout.columns, _GLUED.sub(r"\1 ", text.strip(layout.blanks))
+    columns, blanks = layout.columns, layout.blanks
+    text = _GLUED.sub(r"\1 ", text.rstrip(blanks))
     if _COORDINATOR in columns:
         text = re.sub(r"(?<=\S) ++\(", "(", text, count=1)
-    words = re.split(f"[{layout.blanks}]++", text, maxsplit=len(columns) - 1 if columns[-1] in _LISTS else 0)
+    words = [(found[0], found.start()) for found in re.finditer(f"[^{blanks}]++", text)]
+    if columns[-1] in _LISTS and len(words) > len(columns):
+        last = words[len(columns) - 1][1]
+        words[len(columns) - 1 :] = [(text[last:], last)]
     blank = next((columns.index(column) for column in _BLANK if column in columns), None)
     if blank is not None and len(words) == len(columns) - 1:
-        words.insert(blank, "")
+        words.insert(blank, ("", -1))
     if len(words) != len(columns):
         return None
+    values = _with_spaces(text, words, layout)
     if "GROUP-INSTANCE-ID" in columns:
-        member, instance = (words[columns.index(column)] for column in ("CONSUMER-ID", "GROUP-INSTANCE-ID"))
+        member, instance = (values[columns.index(column)] for column in ("CONSUMER-ID", "GROUP-INSTANCE-ID"))
         if instance and not member.startswith(f"{instance}-"):
             return None  # an ID with spaces, and no instance ID
-    return words
+    return values
+
+
+def _with_spaces(text: str, words: list[tuple[str, int]], layout: _Layout) -> list[str]:
+    """Returns words with the spaces that they start with, if the positions of the header tell.
+
+    A long number shifts the columns behind it, but then one space precedes the next value. A value that is shifted
+    behind more than one starts with the others. If it isn't an ID, or if no column of the header is padded, the
+    positions tell nothing.
+
+    Args:
+        text: the line.
+        words: word and its position, which is -1 for a blank value.
+        layout: the columns.
+    """
+    shifts = [at - start for (_, at), start in zip(words, layout.starts, strict=True)]
+    ends = [start + len(column) + 1 for column, start in zip(layout.columns, layout.starts, strict=True)]
+    if ends[:-1] == [*layout.starts[1:]]:
+        return [word for word, _ in words]
+    before, values = 0 if shifts[1] == 0 else shifts[0], []
+    for column, (word, at), shift in zip(layout.columns, words, shifts, strict=True):
+        spaces = shift - before if at >= 0 else 0
+        if spaces > 0 and (not values or text[at - 2 : at] == "  "):
+            if column not in _CHOSEN or text[at - spaces : at].strip(" "):
+                return [word for word, _ in words]
+            word = " " * spaces + word
+        elif at >= 0:
+            before = shift
+        values.append(word)
+    return values
 
 
 @dataclass
