@@ -294,7 +294,8 @@ def _with_spaces(text: str, words: list[tuple[str, int]], layout: _Layout) -> li
     ends = [start + len(column) + 1 for column, start in zip(layout.columns, layout.starts, strict=True)]
     if ends[:-1] == [*layout.starts[1:]]:
         return [word for word, _ in words]
-    before, values = 0 if shifts[1] == 0 else shifts[0], []
+    before = 0 if shifts[1] == 0 else shifts[0]
+    values: list[str] = []
     for column, (word, at), shift in zip(layout.columns, words, shifts, strict=True):
         spaces = shift - before if at >= 0 else 0
         if spaces > 0 and (not values or text[at - 2 : at] == "  "):
