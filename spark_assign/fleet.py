@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from typing import Self
@@ -201,33 +201,33 @@ _KEYS = dict.fromkeys(INPUT_TABLES, GROUP_KEY) | _CLUSTER_KEYS
 _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group whose keys must be unique."""
 
-_CONDITIONS = {
-    "topics": {"partitions": "partitions is null or partitions < 0"},
+_CONDITIONS: Mapping[str, Mapping[str, Callable[[Column], Column]]] = {
+    "topics": {"partitions": lambda partitions: partitions.isNull() | (partitions < 0)},
     "replicas": {
-        "replicas": "replicas is null or size(array_compact(replicas)) < size(replicas)",
-        "partition": "partition is null or partition < 0",
+        "replicas": lambda ids: ids.isNull() | (F.size(F.array_compact(ids)) < F.size(ids)),
+        "partition": lambda partition: partition.isNull() | (partition < 0),
     },
 }
-"""Faults of columns other than null in a key, as SQL conditions."""
+"""Faults of columns other than null in a key. As SQL texts, Sail would keep 40 kB of each that it parses."""
 
-_MEASURES = {
-    "racked_members": ("members", "if(rack_id <> '', 1, 0)"),
-    "racked_brokers": ("brokers", "if(rack_id <> '', 1, 0)"),
-    "typed_groups": ("groups", "if(group_type is null, 0, 1)"),
+_MEASURES: Mapping[str, tuple[str, str, Callable[[Column], Column]]] = {
+    "racked_members": ("members", "rack_id", lambda rack: rack != ""),
+    "racked_brokers": ("brokers", "rack_id", lambda rack: rack != ""),
+    "typed_groups": ("groups", "group_type", lambda kind: kind.isNotNull()),
     **{
-        f"loads_{name}": ("loads", f"if({name} is null, 0, 1)")
+        f"loads_{name}": ("loads", name, lambda value: value.isNotNull())
         for name in ("group_id", "in_messages_per_second", "out_messages_per_second", "lag")
     },
-    "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
-    "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
-    "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
-    "franz_go_groups": ("groups", "if(leader_library = 'franz-go', 1, 0)"),
-    "windowed_groups": ("groups", "if(assignor in ('range', 'roundrobin'), 1, 0)"),
-    "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
-    "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
-    "listed_slices": ("owned_lists", "array_size(topics)"),
+    "static_members": ("members", "group_instance_id", lambda instance: instance.isNotNull()),
+    "share_groups": ("groups", "group_type", lambda kind: kind == "share"),
+    "streams_groups": ("groups", "group_type", lambda kind: kind == "streams"),
+    "franz_go_groups": ("groups", "leader_library", lambda library: library == "franz-go"),
+    "windowed_groups": ("groups", "assignor", lambda assignor: assignor.isin("range", "roundrobin")),
+    "pairs": ("subscription_lists", "topics", lambda topics: F.array_size("member_ids") * _long_size(topics)),
+    "names": ("subscription_lists", "topics", lambda topics: F.array_size("member_ids") + _long_size(topics)),
+    "listed_slices": ("owned_lists", "topics", F.array_size),
 }
-"""Sums over the rows of a table, as SQL expressions."""
+"""Sums over the rows of a table: the table, its column, and the number of each row, or whether it counts."""
 
 _COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks", "undescribed")
 
@@ -318,16 +318,22 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
         what (index into `_PROBLEMS`), key (text; null: only counted), and the measures.
     """
     conditions = {name: F.col(name).isNull() for name in _KEYS[table]}
-    conditions |= {name: F.expr(condition) for name, condition in _CONDITIONS.get(table, {}).items()}
+    conditions |= {name: is_fault(F.col(name)) for name, is_fault in _CONDITIONS.get(table, {}).items()}
     fault = F.coalesce(*(F.when(value, F.lit(_PROBLEMS.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
-    measures = {name: F.expr(value if table == of else "0L") for name, (of, value) in _MEASURES.items()}
+    measures = {
+        name: measure(F.col(column)) if table == of else F.lit(0) for name, (of, column, measure) in _MEASURES.items()
+    }
     return rows.select(
         # Not coalesce, of which Sail and the DataFrame's schema disagree whether it can be null.
         F.when(fault.isNull(), F.lit(_PROBLEMS.index((table, None)))).otherwise(fault).alias("what"),
         key.alias("key"),
         *(value.cast("long").alias(name) for name, value in measures.items()),
     )
+
+
+def _long_size(list: Column) -> Column:
+    return F.array_size(list).cast("long")
 
 
 def _show(columns: list[str]) -> Column:

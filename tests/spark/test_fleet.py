@@ -226,6 +226,17 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     assert tuples(expand(runs)) == sorted(rows)
 
 
+def test_the_check_of_a_fleet_has_no_sql_text(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sail keeps 40 kB of each text that it parses. With the 126 of each check, a warm process grew without end."""
+    from pyspark.sql.connect.expressions import SQLExpression
+
+    read = fleet(spark, GOOD)
+    texts: list[str] = []
+    monkeypatch.setattr(SQLExpression, "__init__", lambda _, text: texts.append(text))
+    assert read.sizes.members == 2
+    assert not texts
+
+
 @pytest.mark.once
 def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     """As methods: a folder is planned, and stored under the time or a name; a table of its own comes from elsewhere."""
