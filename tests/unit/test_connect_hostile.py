@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -93,6 +94,7 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "an unknown encoding": GOOD | {"/": (200, b"x", {"Content-Encoding": "gzip"})},
     "a reason of 60 KB": GOOD | {"/": (400, json.dumps({"message": "x" * 60_000}).encode())},
     "too many values": raw("/", "[" + "[]," * 300_000 + "[]]"),
+    "too many objects": raw(EXPANDED, json.dumps({f"c{n}": FILES for n in range(100)})),
 }
 
 
@@ -109,6 +111,7 @@ def take(hostile: str, good: str) -> tuple[list[str], list[str], list[str]]:
 def test_it_costs_its_own_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever one cluster answers, the other one is read, and the error is short and names the address."""
     monkeypatch.setattr(rest, "MAX_VALUES", 500_000)
+    monkeypatch.setattr(rest, "MAX_OBJECTS", 500)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving(HOSTILE[name]) as hostile, serving(GOOD) as good:
         read, unreadable, errors = take(hostile.url, good.url)
@@ -271,6 +274,45 @@ def test_a_password_that_is_a_name(password: str, monkeypatch: pytest.MonkeyPatc
     with serving(changed(("info", "config"), {"password": "s-p4ssword"})) as stub:
         tables = cluster_snapshot.snapshot(parse_targets([stub.url]), http=http).tables
     assert tables["clusters"].num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("connector", "where"),
+    [(b"0", "0: Input should be an object"), (b'{"info":0,"status":0}', "0.info: Input should be an object")],
+)
+def test_a_listing_of_which_everything_is_wrong(connector: bytes, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first fault is enough: pydantic takes 1 kB for each, which were gigabytes."""
+    listing = {"0": b'"0":' + connector} | {str(n): b'"%d":%s' % (n, connector) for n in range(1, 100_000)}
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(raw(EXPANDED, b"{" + b",".join(listing.values()) + b"}")) as stub:
+        tracemalloc.start()
+        with pytest.raises(SourceError, match=where) as error:
+            cluster_snapshot.snapshot(parse_targets([stub.url]), http=HttpSettings(attempts=1))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert "pydantic" not in str(error.value)
+    assert peak < 30 << 20
+
+
+def test_answers_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of several clusters, which would need their memory together."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    root, at_once, most = rest._ROOT, list[None](), list[int]()
+
+    class Slow:
+        dump_json = root.dump_json
+
+        def validate_json(self, body: bytes, **options: Any) -> Any:
+            at_once.append(None)
+            time.sleep(0.1)
+            most.append(len(at_once))
+            at_once.pop()
+            return root.validate_json(body, **options)
+
+    monkeypatch.setattr(rest, "_ROOT", Slow())
+    with serving(GOOD) as one, serving(GOOD) as other:
+        assert take(one.url, other.url)[1] == []
+    assert most == [1, 1]
 
 
 def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

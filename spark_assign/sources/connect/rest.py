@@ -8,13 +8,23 @@ expand at all. Those connectors are read one by one.
 from __future__ import annotations
 
 import ssl
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
 from pydantic_core import from_json
 
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden, repeats
@@ -26,10 +36,14 @@ from spark_assign.tables.schema_fields import MAX_NAME_BYTES
 
 MAX_VALUES = 5_000_000
 """Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
+MAX_OBJECTS = 500_000
+"""Maximum number of objects of an answer: each takes about 1 kB. 10,000 connectors of 10 tasks have about 260,000."""
 MAX_CLUSTER_BYTES = 512 << 20
 """Maximum size of all answers of a cluster."""
 ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
 """Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
+_parsing = threading.Lock()
+"""Answers are parsed one at a time, because large ones of several clusters would need their memory together."""
 _MAX_ERROR_BYTES = 1 << 20
 """Maximum size of an answer with an error that is parsed."""
 UNASSIGNED = "UNASSIGNED"
@@ -122,11 +136,33 @@ class _Expanded(_Answer):
     status: _ConnectorStatus
 
 
+class _FirstFault(Exception):
+    """Raised at the first fault of a listing. Otherwise, pydantic would keep one for each of millions of connectors."""
+
+    def __init__(self, name: str, cause: ValidationError) -> None:
+        self.names, self.cause = (name,), cause
+
+
+def _noted(name: str, info: Any) -> str:
+    """Notes the name of the connector that is validated next."""
+    info.context[:] = [name]
+    return name
+
+
+def _until_fault(connector: Any, validate: Callable[[Any], _Expanded], info: Any) -> _Expanded:
+    """Validates a connector of the listing. A fault ends the validation of the whole listing."""
+    try:
+        return validate(connector)
+    except ValidationError as error:
+        raise _FirstFault(info.context[0], error) from None
+
+
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _ROOT = TypeAdapter(_Root)
 _Name = Annotated[str, Field(max_length=_MAX_NAME)]
 _NAMES = TypeAdapter(Annotated[list[_Name], FailFast()])
-_LISTING = TypeAdapter(Annotated[dict[_Name, _Expanded] | list[Any], Field(union_mode="left_to_right")])
+_Listing = dict[Annotated[_Name, AfterValidator(_noted)], Annotated[_Expanded, WrapValidator(_until_fault)]]
+_LISTING = TypeAdapter(Annotated[_Listing | list[Any], Field(union_mode="left_to_right")])
 _INFO = TypeAdapter(_ConnectorInfo)
 _TASKS = TypeAdapter(Annotated[list[_Task], FailFast()])
 _STATUS = TypeAdapter(_ConnectorStatus)
@@ -342,25 +378,31 @@ class ConnectHttp:
         """Returns the answer in a body. Raises SourceError, also if a field that is read repeats a secret, and
         _ShapeError for JSON that isn't as Connect gives it.
         """
-        if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
-            raise SourceError(f"GET {url}: the answer has more than {MAX_VALUES:,} values. Is it a Connect worker's?")
+        num_values, num_objects = sum(map(body.count, (b",", b"[", b"{"))), body.count(b"{")
+        if num_values > MAX_VALUES or num_objects > MAX_OBJECTS:
+            most = f"{MAX_VALUES:,} values" if num_values > MAX_VALUES else f"{MAX_OBJECTS:,} objects"
+            raise SourceError(f"GET {url}: the answer has more than {most}. Is it a Connect worker's?")
         try:
-            parsed = answer.validate_json(body)
-            if not repeats(answer.dump_json(parsed).decode(), self._secrets):
+            with _parsing:
+                parsed = answer.validate_json(body, context=[])
+                is_secret = repeats(answer.dump_json(parsed).decode(), self._secrets)
+            if not is_secret:
                 return parsed
             raise SourceError(
                 f"GET {url}: the answer repeats the password or the token that was sent, which no table may have. "
                 "Is it a Connect worker's REST address?"
             )
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        except (ValidationError, _FirstFault) as error:
+            names, faults = ((), error) if isinstance(error, ValidationError) else (error.names, error.cause)
+            fault = faults.errors(include_url=False, include_input=False, include_context=False)[0]
         if fault["type"] == "json_invalid":
             raise SourceError(
                 f"GET {url}: the answer isn't JSON ({self._shown(body)}). Is it a Connect worker's REST address?"
             )
-        where = self._shown(".".join(map(str, fault["loc"])))
+        where = self._shown(".".join(map(str, (*names, *fault["loc"]))))
+        problem = "Input should be an object" if fault["type"] == "model_type" else fault["msg"]
         raise _ShapeError(
-            f"GET {url}: the answer is not as Connect gives it ({where}: {fault['msg']}). Is there a proxy that "
+            f"GET {url}: the answer is not as Connect gives it ({where}: {problem}). Is there a proxy that "
             "changes answers?"
         )
 
