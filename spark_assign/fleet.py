@@ -10,6 +10,7 @@ from typing import Self
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.numeric.arrays import MAX_REPLICAS
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.dataframes import compress, from_lists
 from spark_assign.spark.progress import progress
@@ -204,7 +205,9 @@ _UNIQUE = ("topics", "replicas", "brokers")
 _CONDITIONS: Mapping[str, Mapping[str, Callable[[Column], Column]]] = {
     "topics": {"partitions": lambda partitions: partitions.isNull() | (partitions < 0)},
     "replicas": {
-        "replicas": lambda ids: ids.isNull() | (F.size(F.array_compact(ids)) < F.size(ids)),
+        "replicas": lambda ids: (
+            ids.isNull() | (F.size(F.array_compact(ids)) < F.size(ids)) | (F.size(ids) > MAX_REPLICAS)
+        ),
         "partition": lambda partition: partition.isNull() | (partition < 0),
     },
 }
@@ -350,5 +353,6 @@ def _fault(table: str, problem: str, rows: int, example: str) -> Fault:
     if problem == "partitions":
         return Fault(table, problem, f"null, negative or beyond int: {where}", "Give the topic's number of partitions")
     if table == "replicas" and problem in ("replicas", "partition"):
-        return Fault(table, problem, f"null or negative: {where}", "List the broker ids of an existing partition")
+        what = f"null or more than {MAX_REPLICAS:,} brokers" if problem == "replicas" else "null or negative"
+        return Fault(table, problem, f"{what}: {where}", "List the broker ids of an existing partition")
     return Fault(table, problem, f"null in a key: {where}", "Fill it in or leave the row out")

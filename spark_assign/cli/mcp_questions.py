@@ -32,7 +32,7 @@ from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.cli import mcp_answers as answers
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.process import failure_of_transport
-from spark_assign.groups.explaining import explain, is_group_named
+from spark_assign.groups.explaining import exact_first, explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
 from spark_assign.numeric.arrays import MAX_PARTITIONS
@@ -360,7 +360,8 @@ def _one_group(groups: DataFrame, name: str) -> Mapping[str, Any]:
     for each in sorted(given):
         starts = F.col("group_id").startswith(each[:-1]) if each.endswith("…") else F.lit(False)
         is_named = is_named | is_group_named(each) | starts
-    rows = collected(groups.where(is_named).orderBy(*GROUP_KEY).limit(11))
+    rows = collected(groups.where(is_named).orderBy(F.concat_ws("/", *GROUP_KEY) != name, *GROUP_KEY).limit(11))
+    rows = exact_first(rows, name)
     rows = [row for row in rows if name in (row["group_id"], f"{row['cluster']}/{row['group_id']}")] or rows
     if len(rows) > 1:
         names = ", ".join(answers.bounded(f"{row['cluster']}/{row['group_id']}") for row in rows[:10])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -142,10 +142,16 @@ def is_group_named(name: str, cluster: str | None = None) -> Column:
     return (F.col("group_id") == name) | (F.concat_ws("/", "cluster", "group_id") == name)
 
 
+def exact_first(rows: Sequence[Row], name: str) -> Sequence[Row]:
+    """Returns the rows of the group that has the name as CLUSTER/GROUP_ID, or else all rows."""
+    return [row for row in rows if f"{row['cluster']}/{row['group_id']}" == name] or rows
+
+
 def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str, str]:
     """Returns the group's cluster, ID, and assignor."""
     is_group = is_group_named(group_id, cluster)
-    rows = plan.groups.where(is_group).limit(10).collect()  # ten at most: the clusters that have a group of this name
+    found = plan.groups.where(is_group).orderBy(F.col("group_id") == group_id)  # so that CLUSTER/GROUP_ID is first
+    rows = exact_first(found.limit(10).collect(), group_id)  # ten at most: the groups of this name
     matches = sorted((row["cluster"], row["group_id"], row["assignor"]) for row in rows)
     if len(matches) == 1:
         return matches[0]

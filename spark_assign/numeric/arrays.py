@@ -121,6 +121,9 @@ def exclusive_sum(counts: IntArray, first: IntArray) -> IntArray:
 # --- slices of partitions ------------------------------------------------------------------------------------------
 
 
+MAX_REPLICAS = 1_000
+"""Maximum number of replicas of a partition: lists are rows of a matrix as wide as the longest one."""
+
 MAX_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic, and of partitions that slices claim in addition to those of the topics.
 

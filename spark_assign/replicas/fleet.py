@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
 from spark_assign.fleet import FleetTables
+from spark_assign.numeric.arrays import MAX_REPLICAS
 from spark_assign.spark.dataframes import union
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, count
@@ -198,13 +199,15 @@ def faulty_rows(
     table: str, rows: DataFrame, key: Sequence[str], lists: Sequence[str] = (), *, unique: bool
 ) -> DataFrame:
     """Returns the rows with a null in their key and, if keys must be `unique`, the duplicate keys, and the rows with a
-    null list or a negative partition.
+    null list, one of more than `MAX_REPLICAS` items, or a negative partition.
 
     Returns:
         table, column (of a null), rows (their number), example, key; one row per column with a null, and one with a
         null in `column` for duplicate keys.
     """
-    checks = {name: F.col(name).isNull() for name in (*key, *(lists if unique else ()))}
+    checks = {name: F.col(name).isNull() for name in key}
+    if unique:
+        checks |= {name: F.col(name).isNull() | (F.size(name) > MAX_REPLICAS) for name in lists}
     if unique and "partition" in key:
         checks["partition"] |= F.col("partition") < 0
     null = F.coalesce(*(F.when(is_faulty, name) for name, is_faulty in checks.items()))

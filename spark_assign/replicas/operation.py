@@ -25,7 +25,7 @@ from spark_assign.groups.planning import plan
 from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
 from spark_assign.replicas.kernel import group_effects as rules
-from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, MAX_REPLICAS, restart_orders
+from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, run_pass, to_arrow_schema, with_leaders
@@ -219,7 +219,7 @@ def _restart_orders(fleet: FleetTables, groups: DataFrame, order: DataFrame) -> 
         .join(offsets, ["cluster", "topic", "partition"], "left")
         .groupBy("cluster", "replicas", "leader_id")
         .agg(F.coalesce(F.sum("groups"), F.lit(0)).alias("groups"), F.count(F.lit(1)).alias("partitions"))
-        .where(F.size("replicas").between(1, MAX_REPLICAS))
+        .where(F.size("replicas") > 0)
     )
     facts = weights.join(F.broadcast(order), "cluster").select(*_ORDER_FACTS.names)
     return run_pass(facts, ["cluster"], 4, restart_orders, ORDERS)

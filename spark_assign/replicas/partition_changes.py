@@ -41,13 +41,18 @@ def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, s
 
     visits = F.explode(F.transform("visited", visit)).alias("visit")
     broker = F.col("visit.broker")
+    steps = order.select("cluster", F.posexplode("brokers").alias("place", "broker_id"))
+    # Joined: each visit would have a copy of the lists of its partition.
+    visited = rows.select("cluster", "topic", "partition", single.alias("single"), visits).withColumn(
+        "broker_id", broker
+    )
     return _changes(
-        rows.select("*", visits),
+        visited.join(F.broadcast(steps), ["cluster", "broker_id"]),
         event=F.lit(event),
-        step=F.array_position("brokers", broker),
+        step=F.col("place") + 1,
         broker_id=broker,
         hosted=F.lit(1),
-        offline=single.cast("long"),
+        offline=F.col("single").cast("long"),
         min_leaders=F.col("visit.leaders"),
         max_leaders=F.col("visit.leaders"),
     )

@@ -108,23 +108,30 @@ def with_leaders(replicas: DataFrame) -> DataFrame:
 
 
 def with_brokers(rows: DataFrame, name: str, replicas: str, brokers: DataFrame) -> DataFrame:
-    """Returns different rows with the column `name`: the broker_id of each replica, in order, and its other columns of
-    `brokers`, which are null if it isn't listed.
+    """Returns rows with the column `name`: the broker_id of each replica, in order, and its other columns of `brokers`,
+    which are null if it isn't listed.
 
-    A lookup in a map of the brokers is quadratic on Sail, which copies the map for each row and for each replica.
+    A lookup in a map of the brokers is quadratic on Sail, which copies the map for each row and for each replica. Only
+    the first replica of a row has the lists of the row, because a copy for each replica would be quadratic, too.
 
     Args:
-        rows: cluster, and other columns.
+        rows: cluster, and other columns. No two rows are equal in all columns that aren't lists.
         name: name of the new column.
         replicas: the column of `rows` with lists of broker IDs.
         brokers: one row per broker: cluster, broker_id, and other columns.
     """
     values = [each for each in brokers.columns if each != "cluster"]
-    each = rows.select("*", F.posexplode_outer(replicas).alias("place", "broker_id"))
+    lists = [field.name for field in rows.schema.fields if isinstance(field.dataType, ArrayType)]
+    key = [each for each in rows.columns if each not in lists]
+    ids = F.when(F.size(replicas) > 0, F.col(replicas)).otherwise(F.array(F.lit(None).cast("int")))
+    zipped = rows.select(*key, ids.alias("ids"), F.array(F.struct(*lists)).alias("lists"))
+    places = zipped.select(*key, F.posexplode(F.arrays_zip("ids", "lists")).alias("place", "each"))
+    each = places.select(*key, "place", F.col("each.ids").alias("broker_id"), F.col("each.lists").alias("lists"))
     found = each.join(F.broadcast(brokers), ["cluster", "broker_id"], "left")
-    broker = F.when(F.col("place").isNotNull(), F.struct("place", *values))  # an empty list has none
-    listed = F.array_sort(F.collect_list(broker))
-    return found.groupBy(*rows.columns).agg(listed.alias(name))
+    broker = F.when(F.col("broker_id").isNotNull(), F.struct("place", *values))  # an empty list has none
+    listed = F.array_sort(F.collect_list(broker)).alias(name)
+    whole = found.groupBy(*key).agg(F.get(F.collect_list("lists"), F.lit(0)).alias("lists"), listed)  # `first` is slow
+    return whole.select(*(F.col(f"lists.{each}" if each in lists else each) for each in rows.columns), name)
 
 
 # --- slices: partitions first, first + step, … (`count` of them) of one topic, as one row --------------------------

@@ -124,7 +124,7 @@ def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
         members=[(None, "g", "m")],
         subscriptions=[("c", None, "m", "t")],
         brokers=[("c", 1, "a"), ("c", 1, "b")],
-        replicas=[("c", "t", 0, None), ("c", "t", 1, [1, None])],
+        replicas=[("c", "t", 0, None), ("c", "t", 1, [1, None]), ("c", "t", 2, [1] * 1_001)],
     )
     with pytest.raises(FleetError) as raised:
         plan(bad, "range")
@@ -137,7 +137,7 @@ def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
         message
     )
     assert "topics.partitions: null, negative or beyond int: 1 row, e.g. cluster=c, topic=u" in message
-    assert "replicas.replicas: null or negative: 2 rows, e.g. cluster=c, topic=t, partition=0" in message
+    assert "replicas.replicas: null or more than 1,000 brokers: 3 rows, e.g. cluster=c, topic=t, partition=0" in message
 
 
 def test_an_empty_fleet_is_raised(spark: SparkSession) -> None:

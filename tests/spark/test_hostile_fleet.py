@@ -33,6 +33,7 @@ from spark_assign.report.listed_groups import collected
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_catalog import last_taken
 from spark_assign.spark import subscription_lists
+from spark_assign.spark.dataframes import with_brokers
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import SourceError
@@ -334,6 +335,18 @@ def test_hundreds_of_brokers_with_long_racks(spark: SparkSession) -> None:
     fleet = ReplicaFleet(frame_of(spark, REPLICAS, replicas), frame_of(spark, BROKERS, brokers))
     counts = {row["code"]: row["count"] for row in check(fleet).problems.groupBy("code").count().collect()}
     assert counts == {"unknown-broker": 5_000}
+
+
+def test_brokers_of_long_lists_of_replicas(spark: SparkSession) -> None:
+    """No replica has a copy of a list of its partition. An empty list and null stay what they are."""
+    lists = [list(range(20_000)), [2, 1], [], None]
+    schema = "cluster string, partition int, replicas array<int>, same array<int>"
+    rows = dataframe(spark, schema, [("c", at, each, each) for at, each in enumerate(lists)])
+    brokers = dataframe(spark, "cluster string, broker_id int, rack_id string", [("c", 1, "r1"), ("d", 2, "r2")])
+    found = with_brokers(rows, "brokers", "replicas", brokers).orderBy("partition").collect()
+    assert [(row["replicas"], row["same"]) for row in found] == [(each, each) for each in lists]
+    assert [[each["broker_id"] for each in row["brokers"]] for row in found] == [each or [] for each in lists]
+    assert [each["rack_id"] for each in found[1]["brokers"]] == [None, "r1"]
 
 
 def test_a_factor_beyond_int_rejects_its_group(spark: SparkSession) -> None:

@@ -225,6 +225,13 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     document = json.loads(capsys.readouterr().out)
     assert document["tables"] == {"moves": [{**row, **moved, "explanation": "stays with a, which owned 2 (quota 1)."}]}
     assert document["summary"] == "t-x-0 of c/g: stays with a, which owned 2 (quota 1)."
+    slash = {"cluster": "c", "group_id": "c/g", "member_id": "z"}
+    tables["members"].append(slash)
+    tables["subscriptions"].append({**slash, "topic": "t-x"})
+    written_as_json(tmp_path, tables)
+    for name, group in (("c/g", "c/g"), ("c/c/g", "c/c/g"), ("d/g", "d/g")):  # CLUSTER/GROUP is before a group's ID
+        assert plan_job.main([*words, "--explain", name, "t-x-1"]) == 0
+        assert capsys.readouterr().out.startswith(f"t-x-1 of {group}: ")
     for value, more, problem in (
         (("g", "t-x-0"), [], "Several clusters have a group g. Use one of: c/g, d/g."),
         (("h", "t-x-0"), [], "The fleet has no group h. Did you mean g?"),

@@ -133,6 +133,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
         ),
         (("c", "t", -1, [2]), r"replicas\.partition: null or out of range in a key: 1 row, .*partition=-1"),
         (("c", "t", 1, None), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
+        (("c", "t", 1, [1] * 1_001), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
     ],
 )
 def test_a_check_rejects_wrong_partitions(spark: SparkSession, row: tuple[Any, ...], problem: str) -> None:

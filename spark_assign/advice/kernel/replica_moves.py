@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import row_schema
-from spark_assign.numeric.arrays import BoolArray, IntArray
+from spark_assign.numeric.arrays import MAX_REPLICAS, BoolArray, IntArray
 
 REORDER, MOVE = "reorder", "move"
 
@@ -34,10 +34,6 @@ MOVE_COLUMNS = row_schema(
     "saved_bytes_per_day int64",
 )
 """Columns that are added to a row. `replica_index`: index of the replica that becomes the leader or is removed."""
-
-
-MAX_REPLICAS = 1_000
-"""Maximum number of replicas of a partition: all partitions are rows of a matrix as wide as the longest one."""
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import InputTable, table_rows
-from spark_assign.numeric.arrays import IntArray, key_ranges
+from spark_assign.numeric.arrays import MAX_REPLICAS, IntArray, key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
-from spark_assign.replicas.kernel.restart_order import MAX_REPLICAS
 
 LIMITS = "in_bytes_per_second", "out_bytes_per_second", "disk_bytes"
 TABLES = {

@@ -34,8 +34,6 @@ NEVER = np.iinfo(np.int64).max
 """Position of a broker that doesn't restart."""
 MAX_TRIALS = 400
 """Maximum number of exchanges that are tried."""
-MAX_REPLICAS = 1_000
-"""Maximum number of replicas of a partition: lists are rows of a matrix as wide as the longest one."""
 
 Moves = tuple[int, int]
 
