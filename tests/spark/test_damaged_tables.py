@@ -473,7 +473,8 @@ def test_every_value_through_commands(capture: Captured, rng: Random, at: int) -
                 faulty = {int(key) for key in re.findall(r"\bcluster=c(\d+)", text)} & cases.keys()
                 assert faulty, (name, cases, text)
                 of_groups = {key: cases[key] for key in faulty if names_its_group(table, *cases[key])}
-                assert not of_groups, (table, name, of_groups, text)
+                # Commands that show lags end with exit code 2 for a row of `offsets` without a topic or partition.
+                assert not of_groups or (table == "offsets" and name != "unused"), (table, name, of_groups, text)
                 cases = {key: case for key, case in cases.items() if key not in faulty}
         assert not (found := NO_VALUE.search(out)), (table, name, cases, found, out)
         if name == "plan":

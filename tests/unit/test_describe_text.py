@@ -26,6 +26,7 @@ Topic: orders	TopicId: PDqtFm2FTRmCJRFreBcepw	PartitionCount: 3	ReplicationFacto
 Topic:payments	PartitionCount:1	ReplicationFactor:1	Configs:
 	Topic: payments	Partition: 0	Leader: 3	Replicas: 3	Isr: 3
 """
+OTHERS = TOPICS.replace("orders", "others")
 GROUPS = """
 GROUP           TOPIC           PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG             CONSUMER-ID   HOST            CLIENT-ID
 shop            orders          0          5               9               4               c0-aaaa       /10.0.0.7       c0
@@ -122,9 +123,9 @@ def test_offsets(read: Snapshot) -> None:
         ("", GROUPS, r"topics\.txt is empty: the tool has failed, or has nothing to print"),
         (TOPICS, "SLF4J: No logger\n \n", r"groups\.txt is empty"),
         (TOPICS, "shop orders 0 1 2 1 - - -", r"groups\.txt, line 1: expected the header GROUP TOPIC PARTITION"),
-        (TOPICS, GROUPS.replace("c0-aaaa ", "c0 a aaa "), r"groups\.txt, line 3: expected 9 columns"),
-        (TOPICS, GROUPS.replace("orders          1 ", "orders          one "), r"line 5: expected a number under P"),
-        (TOPICS, GROUPS.replace("5               9", "five            9"), r"line 3: expected a number or - under C"),
+        (OTHERS, GROUPS.replace("c0-aaaa ", "c0 a aaa "), r"groups\.txt, line 3: expected 9 columns"),
+        (OTHERS, GROUPS.replace("orders          1 ", "orders          one "), r"line 5: expected a number under P"),
+        (OTHERS, GROUPS.replace("5               9", "five            9"), r"line 3: expected a number or - under C"),
         (TOPICS, GROUPS.replace("CLIENT-ID", ""), r"line 3: expected the default columns, CLIENT-ID missing"),
     )  # fmt: skip
 def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> None:
@@ -328,7 +329,7 @@ def _table(group: str, topic: str, member: str, client: str = "c0") -> str:
     "topics groups line",
     (TOPICS.replace("orders", "o" * 40_000), GROUPS, "topics.txt, line 2"),
     (TOPICS, _table("g" * 40_000, "orders", "m"), "groups.txt, line 3"),
-    (TOPICS, _table("g", "orders", "m", "\u00e9" * 16_384), "groups.txt, line 3"),
+    (OTHERS, _table("g", "orders", "m", "\u00e9" * 16_384), "groups.txt, line 3"),
     (TOPICS, f"Consumer group '{'g' * 40_000}' has no active members.", "groups.txt, line 1"),
 )
 def test_names_that_no_table_can_have(tmp_path: Path, topics: str, groups: str, line: str) -> None:
@@ -453,6 +454,47 @@ def test_spaces_at_the_start_of_an_assignor(tmp_path: Path, assignor: str, shown
     files = _files(tmp_path, topics=TOPICS, groups=_table("shop", "orders", "c"), state=text)
     read = describe_text.read([files["topics"]], [files["groups"], files["state"]], "prod")
     assert _rows(read, "groups", "assignor") == [(shown,)]
+
+
+@cases(
+    "group old new problem",
+    ("x", f"5{' ' * 15}", f"{'5' * 16} ", "expected 9 columns"),
+    ("x", "y z w-aaaa", "y z w-aaaa", None),
+    ("x y", f"5{' ' * 15}7{' ' * 15}", f"{'5' * 18} {'7' * 18} ", "expected 9 columns"),
+    (" \U0001f600", f"5{' ' * 15}", f"{'5' * 16} ", "expected 9 columns"),
+    ("shop ", "5  ", "6  ", "expected the offsets of an earlier line"),
+    ("x", "/10.0.0.7 ", "10.0.0.7  ", "expected a host"),
+    ("x", " 1  ", " i  ", "expected a number under PARTITION"),
+)
+def test_a_line_that_can_not_be_read_costs_its_group(
+    tmp_path: Path, group: str, old: str, new: str, problem: str | None
+) -> None:
+    """A stranger's IDs with spaces, behind an offset that is wider than its column, ended all groups of the text."""
+    text = _table(group, "orders", "y z w", "a b")
+    assert old in text
+    groups = _table("shop", "orders", "c") + text.replace(old, new) + _table("other", "orders", "c")
+    files = _files(tmp_path, topics=TOPICS, groups=groups)
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    errors, named = dict(_rows(read, "undescribed", "group_id", "error")), group.rstrip(" ")
+    assert (problem is None and not errors) or re.search(rf"groups\.txt, line \d+: {problem}.* Take", errors.pop(named))
+    assert not errors
+    described = {"shop", "other", named} - ({named} if problem else set())
+    assert {name for (name,) in _rows(read, "members", "group_id")} == described
+
+
+@cases(
+    "kind shown wrong",
+    ("state", "GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY       STATE                #MEMBERS",
+     "x               kafka-1:9092 (1)          an assignor with a long name Stable               1"),
+    ("members", "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS",
+     "x               y z             /10.0.0.7       a b             none"),
+)  # fmt: skip
+def test_a_line_of_another_table_costs_its_group(tmp_path: Path, kind: str, shown: str, wrong: str) -> None:
+    """An assignor that a member chose, and a number."""
+    files = _files(tmp_path, topics=TOPICS, groups=_table("shop", "orders", "c"), wrong=f"{shown}\n{wrong}\n")
+    read = describe_text.read([files["topics"]], [files["groups"], files["wrong"]], "prod")
+    assert [name for (name,) in _rows(read, "undescribed", "group_id")] == ["x"], kind
+    assert _rows(read, "members", "group_id") == [("shop",)]
 
 
 def test_prompts_with_codes(tmp_path: Path) -> None:

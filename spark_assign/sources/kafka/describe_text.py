@@ -19,6 +19,7 @@ import codecs
 import itertools
 import json
 import re
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -179,10 +180,13 @@ def _check_sizes(line: Line, *names: str | None) -> None:
         raise _wrong(line, f"names of at most {MAX_NAME_BYTES:,} bytes")
 
 
-def _utf16(character: str) -> str:
-    """Returns the two UTF-16 units of a character."""
-    code = ord(character) - 0x10000
-    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+def _to_units(text: str) -> str:
+    """Returns a text of UTF-16 units, to which the tools pad: two for an emoji."""
+    return _ASTRAL.sub(lambda found: "".join(map(chr, struct.unpack("<2H", found[0].encode("utf-16-le")))), text)
+
+
+def _from_units(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 class _Layout(NamedTuple):
@@ -193,6 +197,12 @@ class _Layout(NamedTuple):
     key: str
     blanks: str
     """The blanks of the header. A group ID can contain others."""
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether a column is wider than its name. If none is, the text was folded, and positions tell nothing."""
+        widths = [end - start for start, end in itertools.pairwise(self.starts)]
+        return widths != [len(column) + 1 for column in self.columns[:-1]]
 
 
 def _layout(line: Line) -> _Layout | None:
@@ -209,8 +219,7 @@ def _layout(line: Line) -> _Layout | None:
 
 def _values(line: Line, layout: _Layout) -> dict[str, str]:
     """Returns the values of a line by column. Raises SourceError if they can't be told apart."""
-    # The tools pad to a number of UTF-16 units, which are two for an emoji.
-    columns, whole = layout.columns, _ASTRAL.sub(lambda found: _utf16(found[0]), line[2])
+    columns, whole = layout.columns, _to_units(line[2])
     text, (start, end) = _between_codes(whole), layout.starts[:2]
     values = _at_positions(text, layout) or _between_spaces(text, layout)
     if columns[0] != "TOPIC":
@@ -222,14 +231,29 @@ def _values(line: Line, layout: _Layout) -> dict[str, str]:
             values = _at_positions(whole, layout, is_certain=False) or _between_spaces(whole, layout)
     if values is None:
         raise _wrong(line, f"{len(columns)} columns ({' '.join(columns)})")
-    by_column = {
-        column: value.encode("utf-16", "surrogatepass").decode("utf-16")
-        for column, value in zip(columns, values, strict=True)
-    }
+    by_column = {column: _from_units(value) for column, value in zip(columns, values, strict=True)}
     for column, (what, form) in _FORMS.items():
         if by_column.get(column, "-") != "-" and not form.fullmatch(by_column[column]):
             raise _wrong(line, f"{what} under {column}")
     return by_column
+
+
+def _group_at_position(text: str, layout: _Layout, topics: Collection[str]) -> str | None:
+    """Returns the group of a line that can't be read, such as one with a long offset and then an ID with spaces.
+
+    Returns None if the positions don't tell it: the next column that has a form must have such a value, or a topic that
+    is known, so that the line isn't of a shell.
+    """
+    at = next((at for at, column in enumerate(layout.columns) if column in _FORMS), 0)
+    if layout.columns[0] != "GROUP" or not at or not layout.is_padded:
+        return None
+    first = layout._replace(columns=layout.columns[: at + 1], starts=layout.starts[: at + 1])
+    values = _at_positions(_to_units(text)[: [*layout.starts, None][at + 1]], first, is_certain=False)
+    if values is None or is_too_long(group_id := _from_units(values[0])):
+        return None
+    if layout.columns[at] == "TOPIC":
+        return group_id if values[at] == "-" or values[at] in topics else None
+    return group_id if _FORMS[layout.columns[at]][1].fullmatch(values[at]) else None
 
 
 def _at_positions(text: str, layout: _Layout, *, is_certain: bool = True) -> list[str] | None:
@@ -282,8 +306,7 @@ def _with_spaces(text: str, words: list[tuple[str, int]], layout: _Layout) -> li
     """Returns words with the spaces that they start with, if the positions of the header tell.
 
     A long number shifts the columns behind it, but then one space precedes the next value. A value that is shifted
-    behind more than one starts with the others. If it isn't an ID, or if no column of the header is padded, the
-    positions tell nothing.
+    behind more than one starts with the others. If it isn't an ID, the positions tell nothing.
 
     Args:
         text: the line.
@@ -291,8 +314,7 @@ def _with_spaces(text: str, words: list[tuple[str, int]], layout: _Layout) -> li
         layout: the columns.
     """
     shifts = [at - start for (_, at), start in zip(words, layout.starts, strict=True)]
-    ends = [start + len(column) + 1 for column, start in zip(layout.columns, layout.starts, strict=True)]
-    if ends[:-1] == [*layout.starts[1:]]:
+    if not layout.is_padded:
         return [word for word, _ in words]
     before = 0 if shifts[1] == 0 else shifts[0]
     values: list[str] = []
@@ -563,11 +585,17 @@ class _Found:
             missing = [column for column in needed if column not in self.layout.columns]
             if missing and not {"START-OFFSET", "OFFSET-LAG"} & {*self.layout.columns}:
                 raise _wrong(line, f"the default columns, {', '.join(missing)} missing in the header")
-            values = _values(line, self.layout)
-            group_id = values.get("GROUP") or str(self.group)
-            _check_sizes(line, *(value for column, value in values.items() if column in _NAMES))
-            group = self.groups.get(group_id) or _Group()
-            reader(group, line, values)
+            try:
+                values = _values(line, self.layout)
+                group_id = values.get("GROUP") or str(self.group)
+                _check_sizes(line, *(value for column, value in values.items() if column in _NAMES))
+                group = self.groups.get(group_id) or _Group()
+                reader(group, line, values)
+            except SourceError as error:
+                if (named := _group_at_position(line[2], self.layout, self.counts)) is None:
+                    raise
+                self.groups[named].fault = f"{error}. {_READ}"
+                return
             if "CONSUMER-ID" in values:
                 group.tables[self.layout.columns].setdefault(self.num_tables, set()).add(hash(tuple(values.values())))
             found = [value for column, value in values.items() if column not in (_COORDINATOR, *_LISTS)]
