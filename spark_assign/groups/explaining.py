@@ -142,7 +142,7 @@ def is_group_named(name: str, cluster: str | None = None) -> Column:
     return (F.col("group_id") == name) | (F.concat_ws("/", "cluster", "group_id") == name)
 
 
-def exact_first(rows: Sequence[Row], name: str) -> Sequence[Row]:
+def exact_first(rows: Sequence[Any], name: str) -> Sequence[Any]:
     """Returns the rows of the group that has the name as CLUSTER/GROUP_ID, or else all rows."""
     return [row for row in rows if f"{row['cluster']}/{row['group_id']}" == name] or rows
 
