@@ -361,7 +361,7 @@ def _one_group(groups: DataFrame, name: str) -> Mapping[str, Any]:
         starts = F.col("group_id").startswith(each[:-1]) if each.endswith("…") else F.lit(False)
         is_named = is_named | is_group_named(each) | starts
     named = groups.where(is_named).orderBy(F.concat_ws("/", *GROUP_KEY) != name, *GROUP_KEY).limit(11)
-    rows = exact_first(collected(named), name)
+    rows: list[Mapping[str, Any]] = list(exact_first(collected(named), name))
     rows = [row for row in rows if name in (row["group_id"], f"{row['cluster']}/{row['group_id']}")] or rows
     if len(rows) > 1:
         names = ", ".join(answers.bounded(f"{row['cluster']}/{row['group_id']}") for row in rows[:10])
