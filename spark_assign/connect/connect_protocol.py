@@ -20,7 +20,7 @@ from spark_assign.assignors.connect.connectors_and_tasks import (
     serialized_order,
     task_item,
 )
-from spark_assign.wire.reader import Reader
+from spark_assign.wire.reader import Reader, WireError
 
 CONNECTOR_TASK = -1
 """The task number that stands for the connector itself."""
@@ -122,6 +122,8 @@ def _read_items(reader: Reader) -> Report:
         for task in reader.int32s():
             if task == CONNECTOR_TASK:
                 connectors.append(connector)
+            elif task < CONNECTOR_TASK:
+                raise WireError(f"task {task} of connector {connector}: expected {CONNECTOR_TASK} or more")
             else:
                 tasks.append((connector, task))
     return tuple(connectors), tuple(tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,19 @@ def test_a_group_in_a_rebalance_is_requested_again_and_a_damaged_one_is_not() ->
     assert isinstance(damaged, WireError)
     assert "member m: " in str(damaged)
     assert isinstance(connect_group.read_group(_group(error=30)), GroupAuthorizationFailedError)
+
+
+def test_a_value_that_its_column_cannot_hold_costs_its_own_cluster() -> None:
+    """The rows of all clusters become one table."""
+    good, bad = _described(_settled()), _described(_settled())
+    bad = replace(bad, group_id="bad", workers=(replace(bad.workers[0], tasks=(("files", 1 << 32),)),))
+    groups = ConnectGroups("kafka-1", {"connect": good, "bad": bad}, {})
+    with serving(connect_stub.cluster(LISTING)) as stub, serving(connect_stub.cluster(LISTING)) as other:
+        targets = parse_targets([f"prod={stub.url}", f"b={other.url}"], (), ["prod=connect", "b=bad"])
+        tables = connect.snapshot(targets, groups=groups).tables
+    assert [set(tables[name]["connect_cluster"].to_pylist()) for name in ("clusters", "tasks")] == [{"prod"}] * 2
+    [row] = tables["unreadable"].to_pylist()
+    assert row["error"].startswith("b: a worker sent a value that no column can hold (Value 4294967296 ")
 
 
 def test_eager_groups() -> None:

@@ -99,6 +99,15 @@ def test_damaged_bytes_are_refused(data: bytes) -> None:
         connect_protocol.read_worker_state(data)
 
 
+@cases("items revoked", ([("x", [0, -2])], []), ([], [("x", [-(2**31)])]))
+def test_a_task_below_the_number_of_a_connector(items: Items, revoked: Items) -> None:
+    """It would be a task of the connector before. The largest number is one of its own."""
+    with pytest.raises(WireError, match=r"task -.* of connector x: expected -1 or more"):
+        connect_protocol.read_assignment(assignment(items, revoked))
+    largest = connect_protocol.read_assignment(assignment([("x", [2**31 - 1]), ("y", [-1])]))
+    assert connect_protocol.arrival_order(largest.connectors, largest.tasks) == (("y",), (("x", 2**31 - 1),))
+
+
 def test_more_announced_than_there_is() -> None:
     """A length that cannot be is refused before anything is allocated."""
     data = assignment([])[:-12] + struct.pack(">i", 2_000_000_000) + b"\x00" * 8

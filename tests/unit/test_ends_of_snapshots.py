@@ -39,7 +39,7 @@ from jobs import history, snapshot
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.files.snapshot import SnapshotRows
-from spark_assign.sources.kafka import client_limits, offsets_topic
+from spark_assign.sources.kafka import client_limits, group_description, offsets_topic
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
@@ -277,6 +277,22 @@ def test_a_response_that_cannot_be_decoded_is_an_error_at_once() -> None:
             kafka_connection.ClusterConnection(f"127.0.0.1:{server.getsockname()[1]}", {}, timeout_s=0.1)
 
 
+def test_versions_of_apis_in_another_version() -> None:
+    """The list of them is null then, which the library doesn't check."""
+
+    def answer(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                request = connection.recv(1 << 16)
+                connection.sendall(b"\0\0\0\x0e" + request[8:12] + bytes(10))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        with pytest.raises(SourceError, match=r"no connection \(KafkaProtocolError: .*-0: malformed response\)"):
+            kafka_connection.ClusterConnection(f"127.0.0.1:{server.getsockname()[1]}", {}, timeout_s=0.1)
+
+
 def test_an_error_of_a_broker_is_short() -> None:
     """A broker says why it denies a login, in any number of characters."""
     connection = object.__new__(kafka_connection.ClusterConnection)
@@ -297,6 +313,48 @@ def test_an_offset_that_no_log_has() -> None:
     leaders = {("t", n): 1 for n in range(len(at))}
     found = kafka_offsets._request_from_leaders(connection, leaders, leaders, kafka_offsets.LATEST, 0, "read")
     assert {partition: each.offset for (_, partition), each in found.items()} == {2: -1, 3: 0, 4: 7}
+
+
+@pytest.mark.parametrize("brokers", [(1, 2), (2, 1)])
+def test_an_offset_counts_only_from_the_broker_of_the_request(
+    brokers: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that lists partitions of another leader doesn't replace that leader's offsets, nor an error of it."""
+    monkeypatch.setattr(kafka_offsets, "LIST_BATCH", 1)
+
+    def respond(broker: int, request: Any) -> Any:
+        partitions = [
+            SimpleNamespace(partition_index=n, error_code=6 if n == broker == 1 else 0, offset=broker, timestamp=-1)
+            for n in range(4)
+        ]
+        return SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
+
+    connection: Any = SimpleNamespace(send_all=lambda requests, _: [respond(*each) for each in requests])
+    leaders = {("t", n): brokers[n % 2] for n in range(4)}
+    found = kafka_offsets._request_from_leaders(connection, leaders, leaders, kafka_offsets.LATEST, 0, "read")
+    expected = {key: broker for key, broker in leaders.items() if (key[1], broker) != (1, 1)}
+    assert {key: each.offset for key, each in found.items()} == expected
+
+
+def test_settings_count_only_in_the_response_to_their_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request can be answered by another broker, and one can list topics and groups of the other requests."""
+    monkeypatch.setattr(kafka_connection, "_TOPICS_PER_REQUEST", 1)
+    monkeypatch.setattr(group_description, "_CONFIGS", 1)
+
+    def respond(request: Any) -> Any:
+        [first] = [resource.resource_name for resource in request.resources]
+        config = SimpleNamespace(name=group_description.STANDBY_REPLICAS, value=str("ab".index(first)))
+        both = [
+            SimpleNamespace(resource_name=name, error_code=0, error_message=None, configs=[config])
+            for name in ("a", "b", "c")
+        ]
+        return SimpleNamespace(results=both)
+
+    connection: Any = SimpleNamespace(
+        newest=lambda _: 4, send_any=respond, send_all=lambda requests: [respond(each) for _, each in requests]
+    )
+    assert kafka_connection.cleanup_policies(connection, ["a", "b"]) == {"a": "0", "b": "1"}
+    assert standby_replicas(connection, ["a", "b"], lambda _: None) == {"a": 0, "b": 1}
 
 
 def test_a_step_is_one_line(caplog: pytest.LogCaptureFixture) -> None:

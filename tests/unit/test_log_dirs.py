@@ -108,6 +108,12 @@ def test_brokers_that_have_no_such_request() -> None:
     assert read(brokers) == ({}, ["bytes are not known: the brokers have no DescribeLogDirs"])
 
 
+def test_a_size_counts_only_from_the_broker_of_the_request() -> None:
+    """Another one that lists the partition doesn't replace it."""
+    brokers = Brokers({1: answer({("t", 0): 10, ("t", 1): 0}), 2: answer({("t", 0): 0, ("t", 1): 20, ("x", 0): 5})})
+    assert read(brokers)[0] == {("t", 0): 10, ("t", 1): 20}
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_cordoned_brokers(version: int) -> None:
     """A broker is cordoned if all of its online directories are, as of version 5; one that doesn't answer is absent."""

@@ -282,6 +282,25 @@ def test_a_lost_connection_and_a_new_leader(waits: list[float]) -> None:
     assert len(waits) <= 3
 
 
+def test_records_count_only_from_the_leader_of_the_request() -> None:
+    """A broker can add a partition of another leader to its response, with other records."""
+    cluster = Cluster({0: Log(), 1: Log(leader=2)})
+    for log in cluster.logs.values():
+        log.plain(b"v")
+    wrong = Cluster({0: Log(), 1: Log(leader=2)})
+    wrong.logs[0].plain(b"wrong")
+
+    def add(broker: int, request: Any) -> Any:
+        response = cluster.fetched(broker, request.topics[0])
+        if broker == 2:
+            other = SimpleNamespace(partition=0, fetch_offset=0)
+            response.responses += wrong.fetched(1, SimpleNamespace(partitions=[other])).responses
+        return response
+
+    cluster.faults = [add] * 2
+    assert rows_of(fetch(cluster)) == {(0, 0): (b"k", b"v"), (1, 0): (b"k", b"v")}
+
+
 @cases(
     "fault message",
     (lambda *_: errors.KafkaConnectionError("reset"), "__consumer_offsets can't be read .*reset"),

@@ -72,10 +72,14 @@ def snapshot(
         try:
             view = rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
-        except SourceError as error:
-            rows.add("unreadable", error=shortened(str(error), _MAX_ERROR))
+            _add(rows, target, view, group, protocol, max_delay_ms)
+            to_tables([rows])  # so that a value that its column can't hold costs no other cluster
+        except (SourceError, pa.ArrowException, UnicodeError, OverflowError) as error:
+            is_ours = isinstance(error, SourceError)
+            text = str(error) if is_ours else f"{target.name}: a worker sent a value that no column can hold ({error})"
+            rows = ConnectRows(target.name)
+            rows.add("unreadable", error=shortened(text, _MAX_ERROR))
             return rows
-        _add(rows, target, view, group, protocol, max_delay_ms)
         progress(
             f"{target.name}: {count(len(view.connectors), 'connector')}, {count(len(rows.rows['workers']), 'worker')}"
         )

@@ -200,6 +200,7 @@ class LimitedManager(KafkaConnectionManager):  # type: ignore[misc]  # the libra
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         OF_THREAD.manager = self
         conn.data_received = _refused_at_once(conn.data_received, self, node.node_id)
+        conn._get_api_versions = _refused_if_null(conn._get_api_versions, node.node_id)
         await super()._connect(node, conn, **options)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
@@ -303,3 +304,17 @@ def _refused_at_once(receive: Callable[[bytes], None], manager: LimitedManager, 
         raise errors.KafkaProtocolError(f"broker {broker}: {problem}")
 
     return receive_or_refuse
+
+
+def _refused_if_null(get_versions: Callable[..., Any], broker: Any) -> Callable[..., Any]:
+    """Returns the library's function that reads the versions of a broker's APIs. The list of them is null in a response
+    of another version than the request.
+    """
+
+    async def get_or_refuse(*arguments: Any) -> None:
+        try:
+            await get_versions(*arguments)
+        except TypeError:
+            raise errors.KafkaProtocolError(f"broker {broker}: malformed response") from None
+
+    return get_or_refuse

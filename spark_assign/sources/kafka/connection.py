@@ -491,7 +491,8 @@ def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> 
         if failures == MAX_UNANSWERED:
             break
         described = response.results if not failures else []
-        found |= {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
+        policies = {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
+        found |= {name: policies[name] for name in names if name in policies}  # a broker can list others
     return found
 
 

@@ -361,6 +361,8 @@ def standby_replicas(
             report(f"how many standby replicas streams groups have is not known: {failed}")
             return {}
         for result in response.results or ():
+            if result.resource_name not in ids:  # nobody requested it
+                continue
             if error := fault(result.error_code, result.error_message):
                 text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
                 report(f"how many standby replicas streams groups have is not known: {text}")

@@ -283,7 +283,11 @@ def read_sizes(
         if reason := kafka_connection.no_sizes_reason(response):
             brokers_by_reason[reason].append(str(broker))
         else:
-            sizes |= {key: LeaderOffset(size, _NO_TIMESTAMP, responded_s) for key, size in _partition_sizes(response)}
+            sizes |= {
+                key: LeaderOffset(size, _NO_TIMESTAMP, responded_s)
+                for key, size in _partition_sizes(response)
+                if leaders.get(key) == broker  # a broker can list others
+            }
     for reason, broker_ids in brokers_by_reason.items():
         report(f"{kafka_connection.NO_SIZES}: {', '.join(broker_ids)} ({reason})")
     report(f"read sizes: {len(sizes)} of {len(leaders)} partitions")

@@ -137,26 +137,24 @@ def _request_from_leaders(
 ) -> dict[TopicPartition, LeaderOffset]:
     """Returns the offsets of one round of ListOffsets requests."""
     by_leader = values_by_key((leaders[key], key) for key in wanted if leaders.get(key, -1) >= 0)
-    requests = [
-        ((leader, _list_offsets(batch, timestamp, isolation_level)), len(batch))
-        for leader, partitions in by_leader.items()
-        for batch in batches(partitions, LIST_BATCH)
-    ]
+    sent = [(leader, batch) for leader, partitions in by_leader.items() for batch in batches(partitions, LIST_BATCH)]
     offsets: dict[TopicPartition, LeaderOffset] = {}
-    answered_s = [0.0] * len(requests)
+    answered_s = [0.0] * len(sent)
     with progress(activity, len(wanted)) as step:
 
         def answered(position: int) -> None:
             answered_s[position] = time.monotonic()
-            step(requests[position][1])
+            step(len(sent[position][1]))
 
-        responses = connection.send_all([request for request, _ in requests], answered)
-    for response, responded_s in zip(responses, answered_s, strict=True):
+        requests = [(leader, _list_offsets(batch, timestamp, isolation_level)) for leader, batch in sent]
+        responses = connection.send_all(requests, answered)
+    for (_, batch), response, responded_s in zip(sent, responses, answered_s, strict=True):
+        keys = set(batch)
         for topic in [] if isinstance(response, Exception) else response.topics:
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
                 # A broker can list others, and an offset that isn't one (-1: there is none).
-                if partition.error_code == 0 and key in leaders and partition.offset >= -1:
+                if partition.error_code == 0 and key in keys and partition.offset >= -1:
                     offsets[key] = LeaderOffset(partition.offset, partition.timestamp, responded_s)
     return offsets
 

@@ -84,8 +84,6 @@ def fetch_records(
                     problem = data
                     continue
                 partition = data.partition_index
-                if partition not in remaining:  # nobody requested it
-                    continue
                 if data.error_code == errors.OffsetOutOfRangeError.errno:
                     begins_now, ends_now = _bounds(connection, leaders)
                     before = positions[partition]
@@ -205,16 +203,17 @@ def _fetch(
         (leader, _request({partition: positions[partition] for partition in partitions}, max_bytes))
         for leader, partitions in by_leader.items()
     ]
-    responses = connection.send_all(requests)
+    responses, requested = connection.send_all(requests), list(by_leader.values())
     while responses:
-        response = responses.pop()  # its memory is released after it was read
+        response, partitions = responses.pop(), requested.pop()  # its memory is released after it was read
         if isinstance(response, Exception):
             yield response
         elif getattr(response, "error_code", 0):
             yield errors.for_code(response.error_code)()
         else:
             for topic in response.responses:
-                yield from topic.partitions
+                # A broker can list others.
+                yield from (each for each in topic.partitions if each.partition_index in partitions)
 
 
 def _request(positions: Mapping[int, int], max_bytes: int) -> Any:
