@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from spark_assign.numeric.arrays import values_by_key
 from spark_assign.tables.errors import count as count
 
 if TYPE_CHECKING:
@@ -204,7 +203,10 @@ def group_key(row: Row) -> tuple[str, str]:
 
 def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
     """Returns rows by a key, in the order in which keys appear; an empty list for any other key."""
-    return defaultdict(list, values_by_key((key(row), row) for row in rows))
+    found: dict[Any, list[Row]] = defaultdict(list)  # not `values_by_key`, whose module needs NumPy
+    for row in rows:
+        found[key(row)].append(row)
+    return found
 
 
 def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:

@@ -155,7 +155,7 @@ def _endpoint(properties: Mapping[str, str]) -> TokenEndpoint | None:
         return None
     try:
         endpoint = client_oauth.endpoint(oauth_properties, Login())
-        trust = f"ssl.truststore.… in {_OPTION} FILE"
+        trust = f"ssl.truststore.location in {_OPTION} FILE"
         return replace(endpoint, tls=client_tls.tls(properties), url_setting=_ISSUER, trust_setting=trust)
     except ConfigError as error:
         message = str(error)
