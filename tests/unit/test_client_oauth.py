@@ -165,7 +165,7 @@ def test_an_answer_that_is_no_http(content: bytes, caplog: pytest.LogCaptureFixt
     connect["bearer.auth.client.secret"] = "s-4711-x"
     for properties, setting, trust in (
         (kafka, client_oauth.URL, "the options ssl.truststore.… of sasl.jaas.config."),
-        (connect, "bearer.auth.issuer.endpoint.url", "ssl.truststore.… in --connect-config FILE."),
+        (connect, "bearer.auth.issuer.endpoint.url", "ssl.truststore.location in --connect-config FILE."),
     ):
         with _answering(content) as url:
             given = properties | {next(iter(properties)): f"{url}/t"}
