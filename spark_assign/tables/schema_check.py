@@ -1,7 +1,8 @@
-"""Checks the columns and types of input tables, without reading a row."""
+"""Checks the columns and types of input tables, and leaves out rows that lack a required value."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,12 +14,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError
-from spark_assign.tables.groups import ALTERNATIVES, OWN_GROUP_PREFIXES, SCHEMA_VERSION
+from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError, count, in_one_line
+from spark_assign.tables.groups import ALTERNATIVES, GROUP_KEY, OWN_GROUP_PREFIXES, SCHEMA_VERSION
 from spark_assign.tables.schema_fields import MAX_RACK_BYTES, ONLY_IF_GIVEN
+
+_log = logging.getLogger(__name__)
 
 _MAX_SHOWN = 100
 """Maximum number of names in a message, and of characters of each."""
+_MAX_WARNED = 10
+"""Maximum number of groups that a warning names."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
@@ -210,6 +215,29 @@ def with_keys(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
     absent = [field for field in schema if field.metadata == ONLY_IF_GIVEN and field.name not in table.columns]
     checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
+
+
+def complete_groups(name: str, table: DataFrame, schema: T.StructType) -> DataFrame:
+    """Returns a table as `with_keys` does, but without any row of a group of which a row lacks a required value.
+
+    What the table says of such a group is then unknown, and a warning names the group. This reads the table. A row
+    without a group, and any faulty row of a table that isn't of groups, still fails the query. Raises FleetError.
+    """
+    checked, faults = check_schema(name, table, schema)
+    if faults:
+        raise FleetError(faults)
+    if {*GROUP_KEY} <= {*_keys(schema)}:
+        checked, lacking = split_rows(name, checked, schema, GROUP_KEY)
+        groups = lacking.groupBy(*GROUP_KEY).agg(F.min("detail").alias("detail"))
+        if first := groups.orderBy(*GROUP_KEY).limit(_MAX_WARNED).collect():
+            named = [f"{row['cluster']}/{row['group_id']} ({row['detail']})" for row in first]
+            _log.warning(
+                "%s: %s without a required value. The table isn't used for %s. Correct it, or take the snapshot again.",
+                *(name, count(number := groups.count(), "group", "has a row", "have rows")),
+                in_one_line(_shown([*named, *["…"][: number > _MAX_WARNED]])),
+            )
+            checked = checked.join(groups.select(*GROUP_KEY), GROUP_KEY, "left_anti")
+    return with_keys(name, checked, schema)
 
 
 def finite(table: str, df: DataFrame, schema: T.StructType) -> DataFrame:

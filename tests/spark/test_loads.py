@@ -147,9 +147,16 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
         loads_between(first, Offsets(second.offsets, second.snapshots.union(second.snapshots)))
     with pytest.raises(FleetError, match=r"offsets\.topic: the column is missing"):
         Offsets(first.offsets.drop("topic"), first.snapshots)
-    nameless = first.offsets.withColumn("group_id", F.lit(None).cast("string"))
+
+
+def test_a_row_of_offsets_without_a_group(spark: SparkSession, tmp_path: Path) -> None:
+    """It could be of any group, and isn't left out."""
+    for at in (0, 60):
+        write_folder(taken("c", at, BEFORE[:1]), tmp_path / str(at))
+    before, after = (Offsets.read(spark, str(tmp_path / str(at))) for at in (0, 60))
+    nameless = replace(after, offsets=after.offsets.withColumn("group_id", F.lit(None).cast("string")))
     with pytest.raises(PySparkException) as error:
-        Offsets(nameless, first.snapshots).offsets.collect()
+        loads_between(before, nameless).collect()
     assert "offsets.group_id: null or out of range: cluster=" in str(find_row_fault(error.value))
 
 

@@ -29,7 +29,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import needs_extra
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SNAPSHOT_TABLES
-from spark_assign.tables.schema_check import with_keys
+from spark_assign.tables.schema_check import complete_groups
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -107,7 +107,7 @@ def report(
     name_clusters_of(comparison, advice, *_dataframes(given_tables), unless_known=True)
     about = {**(snapshot or {}), **({} if offsets is None else {"offsets": offsets})}
     schemas = SNAPSHOT_TABLES | OPTIONAL_SNAPSHOT_TABLES
-    about |= {name: with_keys(name, table, schemas[name]) for name, table in about.items() if name in schemas}
+    about |= {name: complete_groups(name, table, schemas[name]) for name, table in about.items() if name in schemas}
     planned = None if plan is None else plan_page.plan_rows(plan, about)
     listed = () if planned is None else planned.groups
     given: dict[str, tuple[Callable[..., Mapping[str, Rows]], Any]] = {

@@ -18,7 +18,7 @@ from spark_assign.spark.dataframes import union
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError, in_one_line
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
-from spark_assign.tables.schema_check import check_schema, check_schemas, with_keys
+from spark_assign.tables.schema_check import check_schema, check_schemas, complete_groups
 from spark_assign.tables.schema_fields import columns, schema
 
 _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets",))
@@ -43,7 +43,7 @@ class Offsets:
         topics: if known, with topic_id, which changes if a topic is deleted and created again.
 
     Raises:
-        FleetError: a column is missing or has a wrong type. A null in a key of the offsets fails the query.
+        FleetError: a column is missing or has a wrong type.
 
     Examples:
         >>> from datetime import UTC, datetime
@@ -67,7 +67,6 @@ class Offsets:
     def __post_init__(self) -> None:
         if faults := check_schemas(self, {"offsets": OFFSETS, "snapshots": SNAPSHOTS, "topics": TOPICS}):
             raise FleetError(faults)
-        object.__setattr__(self, "offsets", with_keys("offsets", self.offsets, OFFSETS))
 
     @classmethod
     def read(
@@ -145,7 +144,8 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
     records at the later snapshot. Unknown values are null: for an offset that decreased (a recreated topic, a truncated
     log, a reset), for a partition that the earlier snapshot lacks, and always for `in_messages_per_second_stddev` and
     `in_bytes_per_second`. As in the `offsets` of a snapshot, only partitions that a group has committed or owns are
-    included.
+    included. If a group has a row without a topic or a partition, its offsets of that snapshot are unknown, and a
+    warning names it; a row without a group fails the query.
 
     Args:
         before: the earlier snapshot.
@@ -193,13 +193,14 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
 
 def _joined(before: Offsets, after: Offsets) -> DataFrame:
     """Returns one row per group and partition of the later snapshot, with both offsets of both snapshots."""
-    earlier = before.offsets.select(
+    offsets_before, offsets_after = (complete_groups("offsets", each.offsets, OFFSETS) for each in (before, after))
+    earlier = offsets_before.select(
         *_GROUP_PARTITION,
         F.col("committed_offset").alias("committed_before"),
     )
-    ends = before.offsets.groupBy(*_PARTITION).agg(F.max("end_offset").alias("end_before"))
+    ends = offsets_before.groupBy(*_PARTITION).agg(F.max("end_offset").alias("end_before"))
     lag = F.when(F.col("lag") >= 0, F.col("lag"))
-    later = after.offsets.select(
+    later = offsets_after.select(
         *_GROUP_PARTITION,
         F.col("committed_offset").alias("committed_after"),
         F.col("end_offset").alias("end_after"),

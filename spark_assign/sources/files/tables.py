@@ -57,7 +57,7 @@ from spark_assign.stores.locations import (
 )
 from spark_assign.tables.errors import SourceError, SparkAssignError, count, is_engine_failure, reason, unreadable
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
-from spark_assign.tables.schema_check import check_version, with_keys
+from spark_assign.tables.schema_check import check_version, complete_groups
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _AGAIN = f"Take the snapshot again, or correct {SUMMARY} if you removed rows"
@@ -144,14 +144,15 @@ def read_tables(
 
 
 def read_checked_tables(spark: SparkSession, shape: Shape, location: str | None, **how: Any) -> dict[str, DataFrame]:
-    """Reads the tables of a shape as `read_tables` does, with all columns of their schemas.
+    """Reads the tables of a shape as `read_tables` does, with all columns of their schemas, and without groups of which
+    a row lacks a required value (`complete_groups`).
 
     Raises:
         SourceError: see `read_tables`.
         FleetError: a required column is missing, or a column has a wrong type.
     """
     tables = read_tables(spark, shape, location, **how)
-    return {name: with_keys(name, table, shape.schemas[name]) for name, table in tables.items()}
+    return {name: complete_groups(name, table, shape.schemas[name]) for name, table in tables.items()}
 
 
 def find_tables(
