@@ -16,7 +16,8 @@ _PROPERTIES_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
 _LITERAL_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SHELL_IN_QUOTES = "$`!"
 """Characters that a shell obeys between double quotes."""
-_MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"]|\bend\b", re.IGNORECASE)
+_MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"ﬂ°¶]|(?<=wrap):|style|classdef|\bend\b", re.IGNORECASE)
+"""Mermaid reads `wrap:` at the start of a name and `style…:…;` in a line; its own codes become `ﬂ°°35¶ß`."""
 
 _CHAT_SYNTAX, _MAX_CHAT = re.compile(r"[@\[\]]"), 500
 
@@ -105,8 +106,8 @@ def comment_text(text: str) -> str:
 
 
 def mermaid_text(text: str) -> str:
-    """Returns a text for a label of a Mermaid diagram: its special characters, its keyword `end`, and everything that
-    isn't printable as character codes.
+    """Returns a text for a label of a Mermaid diagram: its special characters, its keywords, and everything that isn't
+    printable as character codes.
     """
     escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
     return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)

@@ -96,6 +96,19 @@ def test_differences(tmp_path: Path, name: str, template: str, before: tuple, af
     assert changed(tmp_path, name, *[template.format(*after)] * 2) == ([], [])
 
 
+@cases(
+    "name text",
+    ("t.yaml", TOPIC.format("{0}", 1) + "  state: stopped\n  roles: []\n"),
+    ("d.yaml", DEPLOYMENT.format("{0}", "a") + "  state: stopped\n  roles: [controller]\n  topicName: x\n"),
+    ("c.yaml", CONNECTOR.format("{0}", "running, roles: [], topicName: x")),
+    ("p.yaml", POOL.format("{0}", "broker").replace("]}", "], state: stopped, topicName: x}")),
+)
+def test_a_field_of_another_kind_hides_no_change(tmp_path: Path, name: str, text: str) -> None:
+    """Kubernetes drops it."""
+    (change,), notes = changed(tmp_path, name, text.replace("{0}", "12"), text.replace("{0}", "24"))
+    assert (change[2] != "x", *change[4:6], notes) == (True, 12, 24, [])
+
+
 @cases("kind", "List", "KafkaTopicList")
 def test_items_of_a_list_are_documents(tmp_path: Path, kind: str) -> None:
     """Of `kubectl get`, and of the API server, which leaves out the kind of items. A topic in a list isn't new."""

@@ -96,6 +96,9 @@ def test_names_that_mermaid_would_misread() -> None:
     text = sequence_diagram(trace([(0, "a#1;%", None, "event", "member-leaves at the end")]))
     assert "participant m1 as a#35;1#59;#37;\n" in text
     assert text.splitlines()[-1].endswith("at the #101;nd")
+    text = sequence_diagram(trace([(0, "wrap:style:;", None, "event", "ﬂ°°60¶ß")]))
+    assert "participant m1 as wrap#58;#115;tyle:#59;\n" in text
+    assert text.splitlines()[-1].endswith("#64258;#176;#176;60#182;ß")
 
 
 def test_an_empty_trace() -> None:

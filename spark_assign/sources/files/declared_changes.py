@@ -378,16 +378,17 @@ def _manifest(where: str, document: Any) -> _Read:
     declares, *settings = _KINDS[kind]
     shown = _Declared({}, where, spec.lines)
     values = {key: _count(shown.place(key), key, spec.get(key)) for key in settings}
-    roles = spec.get("roles")
-    if spec.get("state") == "stopped" or (isinstance(roles, list) and "broker" not in roles):
+    roles = spec.get("roles") if kind == "KafkaNodePool" else None
+    is_connector = kind == "KafkaConnector"
+    if (is_connector and spec.get("state") == "stopped") or (isinstance(roles, list) and "broker" not in roles):
         values = dict.fromkeys(values, 0)  # a connector without tasks, a pool without brokers
     cluster = str(labels.get(CLUSTER_LABEL if declares == _WORKLOAD else "strimzi.io/cluster") or "")
     if declares == _WORKLOAD:
         title, group = f"{space}/{title}".lstrip("/"), str(labels.get(GROUP_LABEL) or "")
         yield (_WORKLOAD, kind, title), _Declared(values, where, spec.lines, group, cluster)
     else:
-        title = spec.text("topicName", where) or title
-        group = spec.fields("config").text(_CONNECTOR_GROUP, where)
+        title = (spec.text("topicName", where) if kind == "KafkaTopic" else "") or title
+        group = spec.fields("config").text(_CONNECTOR_GROUP, where) if is_connector else ""
         ids = {_CONNECTOR_GROUP: group} if group else {}
         yield (declares, cluster, title), _Declared(values, where, spec.lines, cluster=cluster, ids=ids)
 
