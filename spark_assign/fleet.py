@@ -186,7 +186,7 @@ _CLUSTER_KEYS = {
     "brokers": ["cluster", "broker_id"],
     "loads": ["cluster", "topic", "partition"],
 }
-"""Keys of the tables whose rows don't belong to a single group."""
+"""Keys of the tables with rows that don't belong to a single group."""
 
 
 # --- checks a fleet's tables before planning: their sizes and their faults ------------------------------------

@@ -203,7 +203,7 @@ def group_key(row: Row) -> tuple[str, str]:
 
 def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
     """Returns rows by a key, in the order in which keys appear; an empty list for any other key."""
-    found: dict[Any, list[Row]] = defaultdict(list)  # not `values_by_key`, whose module needs NumPy
+    found: dict[Any, list[Row]] = defaultdict(list)  # `values_by_key` needs NumPy
     for row in rows:
         found[key(row)].append(row)
     return found

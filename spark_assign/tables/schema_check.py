@@ -229,7 +229,7 @@ def complete_groups(name: str, table: DataFrame, schema: T.StructType) -> DataFr
     if {*GROUP_KEY} <= {*_keys(schema)}:
         checked, lacking = split_rows(name, checked, schema, GROUP_KEY)
         groups = lacking.groupBy(*GROUP_KEY).agg(F.min("detail").alias("detail"))
-        if first := groups.orderBy(*GROUP_KEY).limit(_MAX_WARNED).collect():
+        if first := groups.orderBy(*GROUP_KEY).limit(_MAX_WARNED).collect():  # ten at most
             named = [f"{row['cluster']}/{row['group_id']} ({row['detail']})" for row in first]
             _log.warning(
                 "%s: %s without a required value. The table isn't used for %s. Correct it, or take the snapshot again.",

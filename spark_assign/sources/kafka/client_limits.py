@@ -184,7 +184,7 @@ class LimitedManager(KafkaConnectionManager):  # type: ignore[misc]  # the libra
     """
 
     decoded, max_decoded = 0, MAX_DECODED_BYTES
-    """Approximate memory of the elements of the broker whose response is being decoded, and its limit."""
+    """Approximate memory of the elements of one broker, of which a response is decoded now, and its limit."""
     lookups_s = 0.0
 
     def __init__(self, net: Any, **settings: Any) -> None:

@@ -82,7 +82,7 @@ _BLANK = ("GROUP-INSTANCE-ID", "ASSIGNMENT-STRATEGY", "PROTOCOL")
 _LISTS = ("ASSIGNMENT", "ASSIGNMENTS", "CURRENT-ASSIGNMENT", "TARGET-ASSIGNMENT")
 """Columns whose values can contain spaces, as the last column."""
 _CHOSEN = ("GROUP", "CONSUMER-ID", "CLIENT-ID", "GROUP-INSTANCE-ID", "MEMBER", "ASSIGNMENT-STRATEGY", "PROTOCOL")
-"""Columns whose values a client chooses, which can start with spaces."""
+"""Columns with values that a client chooses, which can start with spaces."""
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _NAMES = ("GROUP", "TOPIC", "CONSUMER-ID", "CLIENT-ID", "GROUP-INSTANCE-ID", "MEMBER")
 _OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
