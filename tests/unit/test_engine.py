@@ -11,10 +11,12 @@ import sys
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
+import grpc
 import pytest
 from pyspark.sql.connect.client import DefaultChannelBuilder, SparkConnectClient
 
@@ -141,6 +143,30 @@ def test_an_engine_that_does_not_answer(listens: bool, monkeypatch: pytest.Monke
         channel.add_interceptor(CallsOfAnotherThread())
         with pytest.raises(SparkAssignError, match=r"the embedded engine doesn't answer within 0\.3 s"):
             SparkConnectClient(channel).get_configs("a")
+
+
+@pytest.mark.parametrize("unreadable", [1, 2])
+def test_an_answer_that_grpc_cannot_read(unreadable: int) -> None:
+    """It is asked for once more: a plan doesn't end because of it."""
+    given: list[bytes] = [b"\xff"] * unreadable + [b"good"]
+
+    def read(answer: bytes) -> str:
+        return answer.decode()
+
+    handler = grpc.unary_unary_rpc_method_handler(lambda request, context: given.pop(0))
+    server = grpc.server(ThreadPoolExecutor(1), [grpc.method_handlers_generic_handler("a", {"b": handler})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with grpc.intercept_channel(grpc.insecure_channel(f"127.0.0.1:{port}"), CallsOfAnotherThread()) as channel:
+            call = channel.unary_unary("/a/b", response_deserializer=read)
+            if unreadable == 1:
+                assert call(b"") == "good"
+            else:
+                with pytest.raises(grpc.RpcError, match="Exception deserializing response!"):
+                    call(b"")
+    finally:
+        server.stop(None)
 
 
 def test_no_request_is_kept() -> None:
