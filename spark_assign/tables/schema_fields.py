@@ -66,6 +66,18 @@ def is_too_long(text: str | None, most: int = MAX_NAME_BYTES) -> bool:
     return text is not None and 4 * len(text) > most and len(text.encode("utf-8", "replace")) > most
 
 
+def within_bytes(text: str, most: int = MAX_ID_BYTES) -> str:
+    """Returns the start of a text, with `…` if it has more than so many bytes.
+
+    Examples:
+        >>> within_bytes("\u20ac" * 3, 9), within_bytes("\u20ac" * 4, 9)
+        ('\u20ac\u20ac\u20ac', '\u20ac\u20ac…')
+    """
+    if not is_too_long(text, most):
+        return text
+    return text.encode("utf-8", "replace")[: most - len("…".encode())].decode("utf-8", "ignore") + "…"
+
+
 def is_name(column: str) -> bool:
     """Checks whether a text column has names: of Kafka, which writes at most 32,767 bytes of them, or of a cluster.
 

@@ -129,15 +129,16 @@ def test_a_group_that_a_response_has_twice() -> None:
 
 
 def test_groups_that_are_not_described() -> None:
-    """A group that is listed with two types isn't described as either, nor one with a long ID. While its
-    coordinator moves, two brokers list a group with the same type."""
+    """A group that is listed with two types isn't described as either, nor one with a long ID or a long type, which
+    isn't stored. While its coordinator moves, two brokers list a group with the same type."""
 
     def listed(_: Any, requests: Sequence[Any]) -> list[Any]:
-        def group(name: str, kind: str) -> Any:
-            return SimpleNamespace(group_id=name, protocol_type="consumer", group_type=kind, group_state="Empty")
+        def group(name: str, kind: str, protocol: str = "consumer") -> Any:
+            return SimpleNamespace(group_id=name, protocol_type=protocol, group_type=kind, group_state="Empty")
 
         answers = [[group("a", "Classic"), group("a", "Consumer"), group("b", "Classic")], [group("b", "classic")]]
         answers[1] += [group("a", "Classic"), group("c", "Share"), group("c", "Streams"), group("d" * 1_001, "Classic")]
+        answers[0] += [group("e", "Classic", "p" * 1_000), group("f", "Classic", "p" * 1_001)]
         return [SimpleNamespace(error_code=0, groups=groups) for groups in answers]
 
     broker = type("", (), {"brokers": lambda _: [1, 2], "send_all": listed})
@@ -147,14 +148,25 @@ def test_groups_that_are_not_described() -> None:
         "b": (2, None),
         "c": (2, "the brokers list the group as share and as streams"),
         "d" * 1_001: (2, "the group ID has more than 1,000 bytes"),
+        "e": (1, None),
+        "f": (1, "the group type has more than 1,000 bytes"),
     }
-    del groups["b"]
+    del groups["b"], groups["e"]
     rows, connection = SnapshotRows("c"), SimpleNamespace(send_all=lambda requests, _: [], send_any=_no_settings)
     kafka_groups.describe(connection, groups, {}, rows, lambda _: None)  # type: ignore[arg-type]
     assert [(row["group_id"], row["error"]) for row in rows.rows["undescribed"]] == [
         (name, each.problem) for name, each in groups.items()
     ]
-    assert [row["state"] for row in rows.rows["groups"]] == [None] * 3, "a state would make them known to be empty"
+    assert [row["state"] for row in rows.rows["groups"]] == [None] * 4, "a state would make them known to be empty"
+    assert [row["group_type"] for row in rows.rows["groups"]] == ["classic", "share", "classic", None]
+
+
+def test_an_error_in_a_table_is_no_long_text() -> None:
+    """By bytes: members have sent a part of it. Thousands of long ones would be too much for the reader of a table."""
+    rows = SnapshotRows("c")
+    for error in ("\u20ac" * 333, "\u20ac" * 334):
+        rows.add("undescribed", group_id="g", error=error)
+    assert rows.tables()["undescribed"]["error"].to_pylist() == ["\u20ac" * 333, "\u20ac" * 332 + "\u2026"]
 
 
 def _no_settings(_: Any) -> Any:
@@ -329,11 +341,12 @@ def test_a_broker_that_answers_late_is_not_waited_for_forever() -> None:
 def test_settings_of_topics_that_cannot_be_read() -> None:
     """After three failures in a row, no more are requested; a success between them counts."""
     sent = []
+    config = SimpleNamespace(name="cleanup.policy", value="compact")
 
     def send_all(requests: Sequence[tuple[None, Any]]) -> list[Any]:
         names = [resource.resource_name for resource in requests[0][1].resources]
         sent.append(names[0])
-        described = [SimpleNamespace(resource_name=name, configs=[SimpleNamespace(value="compact")]) for name in names]
+        described = [SimpleNamespace(resource_name=name, configs=[config]) for name in names]
         return [SimpleNamespace(results=described) if len(sent) == 3 else KafkaProtocolError("no response")]
 
     connection: Any = SimpleNamespace(newest=lambda _: 4, send_all=send_all)
@@ -344,13 +357,34 @@ def test_settings_of_topics_that_cannot_be_read() -> None:
 
 
 @cases(
-    "columns topics problem",
-    ({}, ("t" * 1_000,), None),
-    ({"rack_id": "r" * 1_001}, (), "rack_id of members has more than 1,000 bytes"),
-    ({"client_tags": ["k=v", "\u20ac" * 334]}, (), "client_tags of members has more than 1,000 bytes"),
-    ({}, ("t" * 1_001,), "a subscribed topic has more than 1,000 bytes"),
+    "columns names problem",
+    ({}, {"topics": ("t" * 1_000,), "owned": (("t" * 1_000, 0),), "tasks": ({"subtopology": "s" * 1_000},)}, None),
+    ({"rack_id": "r" * 1_001}, {}, "rack_id of members has more than 1,000 bytes"),
+    ({"client_tags": ["k=v", "\u20ac" * 334]}, {}, "client_tags of members has more than 1,000 bytes"),
+    ({}, {"topics": ("t" * 1_001,)}, "a subscribed topic has more than 1,000 bytes"),
+    ({}, {"owned": (("t", 0), ("\ufffd" * 334, 0))}, "topics of owned_lists has more than 1,000 bytes"),
+    ({}, {"tasks": ({"subtopology": "s" * 1_001},)}, "subtopology of tasks has more than 1,000 bytes"),
 )
-def test_names_that_no_table_can_have(columns: dict[str, Any], topics: tuple[str, ...], problem: str | None) -> None:
+def test_names_that_no_table_can_have(columns: dict[str, Any], names: dict[str, Any], problem: str | None) -> None:
     """Tables have them once for each topic or partition. The group is undescribed; its rows could be faults of all."""
-    member = group_description.MemberDescription({"member_id": "m", "position": 1, **columns}, topics, {})
+    member_columns = {"member_id": "m", "position": 1, **columns}
+    member = group_description.MemberDescription(member_columns, **{"topics": (), "owned": ()} | names)
     assert group_description.GroupDescription("Stable", "range", [member]).long_name() == problem
+
+
+def test_an_assignment_with_names_that_no_table_can_have() -> None:
+    """Whoever joins a group alone writes it as its leader. Each byte that isn't UTF-8 becomes three."""
+    name = b"\xff" * 32_767
+    assignment = b"\0\0" + (1).to_bytes(4) + len(name).to_bytes(2) + name + (1).to_bytes(4) + bytes(4) + b"\xff" * 4
+    member = {"member_id": "m", "client_id": "c", "client_host": "h", "group_instance_id": None}
+    members = [
+        SimpleNamespace(**member, member_metadata=b"\0\0" + bytes(4) + b"\xff" * 4, member_assignment=assignment)
+    ]
+    group = SimpleNamespace(
+        group_id="g", error_code=0, error_message=None, group_state="Stable", protocol_data="range", members=members
+    )
+    rows = SnapshotRows("c")
+    connection: Any = SimpleNamespace(send_all=lambda requests, _: [SimpleNamespace(groups=[group]) for _ in requests])
+    kafka_groups.describe(connection, {"g": ListedGroup("g", 1, "classic", "Stable")}, {}, rows, lambda _: None)
+    assert [row["error"] for row in rows.rows["undescribed"]] == ["topics of owned_lists has more than 1,000 bytes"]
+    assert (rows.rows["members"], rows.rows["owned_lists"]) == ([], [])

@@ -17,6 +17,7 @@ from spark_assign.numeric.arrays import compress_sorted, values_by_key
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.stores.locations import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, is_own_group
+from spark_assign.tables.schema_fields import within_bytes
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ class SnapshotRows:
             )
 
     def tables(self) -> dict[str, pa.Table]:
-        """Returns every table with its schema in `tables.groups`."""
+        """Returns every table with its schema in `tables.groups`, without the ends of long errors."""
+        for row in self.rows["undescribed"]:
+            row["error"] = within_bytes(row["error"])
         return {
             name: pa.Table.from_pylist(rows, schema=to_arrow_schema(_SCHEMAS[name])) for name, rows in self.rows.items()
         }

@@ -74,7 +74,10 @@ class GroupDescription:
 
     def long_name(self) -> str | None:
         """Returns what is too long for a name, as a text, or None."""
-        columns = [("groups", {"assignor": self.assignor, "state": self.state})]
+        owned = {topic for member in self.members for topic, _ in member.owned}
+        tasks = {task["subtopology"] for member in self.members for task in member.tasks}
+        columns = [("groups", {"assignor": self.assignor, "state": self.state} | self.more)]
+        columns += [("owned_lists", {"topics": [*owned]}), ("tasks", {"subtopology": [*tasks]})]
         columns += [("members", member.columns) for member in self.members]
         columns += [("subtopologies", each) for each in self.subtopologies]
         for table, row in columns:

@@ -28,7 +28,7 @@ from spark_assign.sources.kafka.group_description import GroupDescription, Membe
 from spark_assign.sources.kafka.streams_applications import ApplicationReader
 from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import EMPTY_STATES, is_own_group
 from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 from spark_assign.wire import consumer_protocol, streams_protocol
@@ -51,6 +51,8 @@ ATTEMPTS = 6
 PAUSE_S = 1.0
 DESCRIBE_BATCH = 100
 """Groups per describe request. The response for a group of 1,000 members has about half a megabyte."""
+MAX_LONG_IDS = 16
+"""Number of groups with an ID of more than `MAX_ID_BYTES` in a snapshot of a cluster. They are never described."""
 
 
 class UnsettledError(Exception):
@@ -62,7 +64,8 @@ class UnsettledError(Exception):
 @dataclass(frozen=True)
 class ListedGroup:
     """A group of ListGroups. `group_type` is classic, consumer, share, streams, or a protocol type (connect, …).
-    `problem` is why the group can't be described: brokers contradict each other, or its ID is too long.
+    `problem` is why the group can't be described: brokers contradict each other, or its ID or type is too long. A type
+    that is too long is "".
     """
 
     group_id: str
@@ -112,10 +115,20 @@ def _listed(group: Any, broker: int) -> ListedGroup:
     is_consumer = group.protocol_type in ("consumer", "")
     kind = (getattr(group, "group_type", "") or "classic").lower()
     kind = kind if is_consumer or kind != "classic" else group.protocol_type
-    problem = (
-        f"the group ID has more than {MAX_ID_BYTES:,} bytes" if is_too_long(group.group_id, MAX_ID_BYTES) else None
-    )
+    texts = {"ID": group.group_id, "type": kind}
+    long = [name for name, text in texts.items() if is_too_long(text, MAX_ID_BYTES)]
+    problem = f"the group {long[0]} has more than {MAX_ID_BYTES:,} bytes" if long else None
+    kind = "" if "type" in long else kind
     return ListedGroup(group.group_id, broker, kind, getattr(group, "group_state", None) or None, problem)
+
+
+def without_long_ids(groups: Mapping[str, ListedGroup]) -> tuple[dict[str, ListedGroup], str | None]:
+    """Returns the groups without those with a long ID beyond `MAX_LONG_IDS`, and a text about these, or None."""
+    long = {group_id for group_id in groups if is_too_long(group_id, MAX_ID_BYTES)}
+    dropped = set(sorted(long)[MAX_LONG_IDS:])
+    kept = {group_id: group for group_id, group in groups.items() if group_id not in dropped}
+    limit = f"with an ID of more than {MAX_ID_BYTES:,} bytes, of which a snapshot has at most {MAX_LONG_IDS}"
+    return kept, f"{count(len(dropped), 'group', 'is', 'are')} missing {limit}" if dropped else None
 
 
 def _problems(groups: Mapping[str, ListedGroup]) -> dict[str, str]:
@@ -307,9 +320,8 @@ def _add_group(
 ) -> None:
     """Adds the rows of one group."""
     group_id, columns = listing.group_id, group.columns(listing.group_id)
-    rows.add(
-        "groups", **{"group_id": group_id, "group_type": listing.group_type, "standby_replicas": replicas} | columns
-    )
+    columns |= {"group_type": listing.group_type or None}
+    rows.add("groups", **{"group_id": group_id, "standby_replicas": replicas} | columns)
     if error is not None:
         rows.add("undescribed", group_id=group_id, error=error)
     for subtopology in group.subtopologies:
