@@ -62,6 +62,8 @@ _MAX_BATCH_ROWS, _MAX_BATCH_BYTES, MAX_EXPANDED_BYTES = 25_000, 64 << 20, 512 <<
 """Maximum size of a batch of a Parquet file, and of the rows that are in memory at once; a single row can have it."""
 _LONG_TEXT_BYTES, _MAX_LONG_TEXT_BYTES = 1_000, 256 << 20
 """Size from which a text is long, and the maximum size of all long texts of a table."""
+_MAX_CLUSTER_TEXT_BYTES = _MAX_LONG_TEXT_BYTES >> 8
+"""Maximum size of the long texts of a cluster in a table of a snapshot."""
 _MAX_BINARY_RATIO = 64
 """Up to this many times the size of its file, binary values don't count: an archive of records can be large."""
 _PIECES_PER_FILE, _MAX_TASKS = 4, 64
@@ -306,6 +308,29 @@ class TextCheck:
                     where = f"at {name} near row {self.num_rows + 1:,}"
                     raise UnreadableFileError(f"{problem}, {where}", "Shorten them, or remove the rows")
         self.num_rows += len(rows)
+
+
+def check_texts(cluster: str, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Returns tables of a cluster that can be stored, since `TextCheck` accepts them beside those of other clusters.
+
+    Raises:
+        SourceError: a name is too long, or the long texts of a table exceed the share of a cluster.
+    """
+    for table, rows in tables.items():
+        size = 0
+        for batch in rows.to_batches():
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                longest = _longest(_long_lengths(column))
+                size += _long_bytes(batch, name) if longest else 0
+                problem = None
+                if longest > MAX_NAME_BYTES and is_name(name):
+                    problem = f"{name} of {table} has {longest:,} bytes, and a name has at most {MAX_NAME_BYTES:,}"
+                elif size > _MAX_CLUSTER_TEXT_BYTES:
+                    problem = f"texts of more than {_LONG_TEXT_BYTES:,} bytes in {table} have more than "
+                    problem += f"{_MAX_CLUSTER_TEXT_BYTES:,} bytes together"
+                if problem is not None:
+                    raise SourceError(f"{cluster:.260} can't be stored: {problem}")
+    return tables
 
 
 def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:

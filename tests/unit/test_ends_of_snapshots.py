@@ -337,15 +337,17 @@ def test_an_offset_counts_only_from_the_broker_of_the_request(
 
 
 def test_settings_count_only_in_the_response_to_their_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request can be answered by another broker, and one can list topics and groups of the other requests."""
+    """Each request can be answered by another broker, and one can list topics and groups of the other requests, and
+    other settings."""
     monkeypatch.setattr(kafka_connection, "_TOPICS_PER_REQUEST", 1)
     monkeypatch.setattr(group_description, "_CONFIGS", 1)
 
     def respond(request: Any) -> Any:
         [first] = [resource.resource_name for resource in request.resources]
-        config = SimpleNamespace(name=group_description.STANDBY_REPLICAS, value=str("ab".index(first)))
+        names = ("other", group_description.STANDBY_REPLICAS, "cleanup.policy")
+        configs = [SimpleNamespace(name=name, value=str("ab".index(first) - (name == "other"))) for name in names]
         both = [
-            SimpleNamespace(resource_name=name, error_code=0, error_message=None, configs=[config])
+            SimpleNamespace(resource_name=name, error_code=0, error_message=None, configs=configs)
             for name in ("a", "b", "c")
         ]
         return SimpleNamespace(results=both)
@@ -427,13 +429,15 @@ def test_servers_of_any_form(servers: str) -> None:
         ([1], None, [0], "lacks a partition of the topic None"),
         ([1], "t" * 32_768, [0], "lacks a partition of the topic 'ttt"),
         (["r" * 256], "t", [0], "has a rack of more than 255 bytes"),
+        ([1], "many", [0], "has more than 1,000 replicas of a partition of the topic 'many'"),
     ],
 )
 def test_metadata_that_contradicts_itself(
     monkeypatch: pytest.MonkeyPatch, brokers: list[Any], topic: str, partitions: list[int], problem: str | None
 ) -> None:
     """Such rows of one cluster would be faults of the whole fleet."""
-    listed = [SimpleNamespace(partition_index=number) for number in partitions]
+    replicas = range(1_001 if topic == "many" else 1_000)
+    listed = [SimpleNamespace(partition_index=number, replica_nodes=replicas) for number in partitions]
     metadata = SimpleNamespace(
         cluster_id="c",
         brokers=[
@@ -450,6 +454,35 @@ def test_metadata_that_contradicts_itself(
         return
     with pytest.raises(SourceError, match=f"Kafka at b:1: the metadata .*{problem}"):
         connection.metadata(None)
+
+
+@pytest.mark.parametrize("size", [1_000, 1_001])
+def test_names_that_no_reader_takes(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """A broker with too many long names costs its own cluster. Groups with long IDs, which anyone can make, cost none:
+    those beyond a number are missing, and the snapshot says it."""
+    ids = [f"{number:02}{'g' * 32_000}" for number in range(40)]
+    partitions = [
+        SimpleNamespace(partition_index=number, replica_nodes=[1], leader_id=-1, error_code=0)
+        for number in range(1_100)
+    ]
+    topics = [SimpleNamespace(name="t" * size, error_code=0, partitions=partitions)]
+    groups = [SimpleNamespace(group_id=each, protocol_type="consumer") for each in ids]
+    connection = SimpleNamespace(
+        metadata=lambda _: SimpleNamespace(cluster_id="c", brokers=[], topics=topics),
+        newest=lambda _: -1,
+        brokers=lambda: [1],
+        send_all=lambda requests, _=None: [SimpleNamespace(error_code=0, groups=groups) for _ in requests],
+        without_secrets=lambda text, _=0: text,
+    )
+    monkeypatch.setattr(kafka, "ClusterConnection", lambda *_: contextlib.nullcontext(connection))
+    if size > 1_000:
+        with pytest.raises(SourceError, match=r"c can't be stored: texts of more than 1,000 bytes in replicas have"):
+            kafka.snapshot("b:1")
+        return
+    taken = kafka.snapshot("b:1")
+    limit = "with an ID of more than 1,000 bytes, of which a snapshot has at most 16"
+    assert taken.source["unseen"] == f"24 groups are missing {limit}"
+    assert taken.tables["undescribed"]["group_id"].to_pylist() == ids[:16]
 
 
 def test_more_brokers_than_connections(monkeypatch: pytest.MonkeyPatch) -> None:

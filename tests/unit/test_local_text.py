@@ -504,6 +504,31 @@ def _dictionary(text: str, rows: int = 10) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
 
 
+@pytest.mark.parametrize(
+    ("columns", "fault"),
+    [
+        ({"topic": ["t", "x" * 32_767], "n": [1, 2]}, None),
+        ({"topic": ["t", "x" * 32_768]}, r"topic of t has 32,768 bytes, and a name has at most 32,767"),
+        ({"topics": [["\ufffd" * 32_767]]}, r"topics of t has 98,301 bytes"),
+        ({"error": ["x" * 40_000]}, None),
+        ({"cleanup_policy": ["x" * (1 << 20)]}, None),
+        ({"cleanup_policy": ["x" * 600_000, None, "y" * 600_000]}, "in t have more than 1,048,576 bytes together"),
+        ({"error": ["x" * 600_000], "cleanup_policy": ["x" * 600_000]}, "texts of more than 1,000 bytes in t"),
+        ({"member_id": ["x" * 1_001], "topics": [["a"] * 1_047]}, None),
+        ({"member_id": ["x" * 1_001], "topics": [["a"] * 1_048]}, "1,048,576 bytes together"),
+        ({"id": ["x" * 1_000] * 2_000}, None),
+    ],
+)
+def test_texts_that_a_cluster_stores(columns: dict[str, Any], fault: str | None) -> None:
+    """As its reader counts them, and so few of each cluster that all together can be read."""
+    stored = {"other": pa.table({"topic": [None, "t"]}), "t": pa.table(columns)}
+    if fault is None:
+        assert local_tables.check_texts("c", stored) is stored
+    else:
+        with pytest.raises(SourceError, match=rf"c can't be stored: .*{fault}"):
+            local_tables.check_texts("c", stored)
+
+
 NAME_FAULT = r"{} of row {} has 32,768 bytes. A name has at most 32,767: shorten it, or remove the row"
 LONG_FAULT = (
     r"texts of more than 1,000 bytes have more than 9,999, those beside lists for each element, "

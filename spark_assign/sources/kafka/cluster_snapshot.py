@@ -30,6 +30,7 @@ from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Patterns, Progress, matches
 from spark_assign.sources.kafka.loads import LoadReadOptions
+from spark_assign.stores.local_tables import check_texts
 from spark_assign.tables.errors import count
 
 
@@ -64,8 +65,8 @@ def snapshot(
         progress: called with a line of text after each step.
 
     Raises:
-        SourceError: no connection, or a broker that doesn't list its groups. Groups that can't be described don't raise
-            it: they are in `undescribed`.
+        SourceError: no connection, a broker that doesn't list its groups, or texts that are too long to be read again.
+            Groups that can't be described don't raise it: they are in `undescribed`.
         ConfigError: properties that this client can't apply.
     """
     with ClusterConnection(bootstrap_servers, settings(properties or {}), connect_timeout_s) as connection:
@@ -81,7 +82,10 @@ def snapshot(
             progress(missing)
         if moving := kafka_connection.reassignments(connection, progress):
             progress(f"{count(len(moving), 'partition', 'is', 'are')} being reassigned, with old and new replicas")
-        listed = kafka_groups.listed(connection, groups)
+        listed, left_out = kafka_groups.without_long_ids(kafka_groups.listed(connection, groups))
+        if left_out:
+            progress(left_out)
+            missing = f"{missing}; {left_out}" if missing else left_out
         progress(f"listed {count(len(listed), 'group')}")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
@@ -127,7 +131,7 @@ def snapshot(
         "client": f"kafka-python {version('kafka-python')}",
     }
     source |= {"loads": loads.to_json()} if loads else {}
-    return Snapshot(rows.cluster, source, taken_at, rows.tables())
+    return Snapshot(rows.cluster, source, taken_at, check_texts(rows.cluster, rows.tables()))
 
 
 def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> str:

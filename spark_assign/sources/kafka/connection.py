@@ -33,6 +33,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from spark_assign.numeric.arrays import MAX_REPLICAS
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden
 from spark_assign.sources.auth.settings import check_servers
 from spark_assign.sources.kafka.client_limits import (
@@ -108,6 +109,8 @@ def _contradiction(metadata: Any) -> str | None:
             not topic.name or is_too_long(topic.name) or numbers != list(range(len(numbers)))
         ):
             return f"lacks a partition of the topic {topic.name!r:.260}, or lists one twice"
+        if any(len(partition.replica_nodes) > MAX_REPLICAS for partition in topic.partitions):
+            return f"has more than {MAX_REPLICAS:,} replicas of a partition of the topic {topic.name!r:.260}"
     return None
 
 
@@ -425,7 +428,7 @@ def wait(seconds: float) -> None:
 
 _MAX_DISPLAYED = 5
 _REASSIGNMENTS_TIMEOUT_MS = 30_000
-_TOPIC_RESOURCE, _TOPICS_PER_REQUEST = 2, 1_000
+_TOPIC_RESOURCE, _TOPICS_PER_REQUEST, _CLEANUP_POLICY = 2, 1_000, "cleanup.policy"
 
 NO_SIZES = "bytes are not known of what these brokers lead"
 
@@ -484,14 +487,15 @@ def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> 
     found: dict[str, str] = {}
     failures = 0
     for names in batches(sorted(topics), _TOPICS_PER_REQUEST):
-        keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": ["cleanup.policy"]}
+        keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": [_CLEANUP_POLICY]}
         resources = [DescribeConfigsRequest.DescribeConfigsResource(resource_name=name, **keys) for name in names]
         (response,) = connection.send_all([(None, DescribeConfigsRequest(resources=resources))])
         failures = failures + 1 if isinstance(response, Exception) else 0
         if failures == MAX_UNANSWERED:
             break
         described = response.results if not failures else []
-        policies = {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
+        configs = ((topic.resource_name, each) for topic in described for each in topic.configs or ())
+        policies = {topic: each.value for topic, each in configs if each.name == _CLEANUP_POLICY}
         found |= {name: policies[name] for name in names if name in policies}  # a broker can list others
     return found
 
