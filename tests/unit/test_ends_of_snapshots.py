@@ -344,8 +344,8 @@ def test_settings_count_only_in_the_response_to_their_request(monkeypatch: pytes
 
     def respond(request: Any) -> Any:
         [first] = [resource.resource_name for resource in request.resources]
-        names = ("other", group_description.STANDBY_REPLICAS, "cleanup.policy")
-        configs = [SimpleNamespace(name=name, value=str("ab".index(first) - (name == "other"))) for name in names]
+        names = ("before", group_description.STANDBY_REPLICAS, "cleanup.policy", "behind")
+        configs = [SimpleNamespace(name=name, value=str("ab".index(first) + 5 * (name[0] == "b"))) for name in names]
         both = [
             SimpleNamespace(resource_name=name, error_code=0, error_message=None, configs=configs)
             for name in ("a", "b", "c")
