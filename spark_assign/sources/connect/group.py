@@ -20,6 +20,8 @@ from spark_assign.sources.connect.rest import host_and_port
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Progress
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
+from spark_assign.wire.reader import WireError
 
 PROTOCOL_TYPE = "connect"
 _PROTOCOLS = {"default": "eager", "compatible": "compatible", "sessioned": "sessioned"}
@@ -124,8 +126,14 @@ def read_group(group: Any) -> ConnectGroup | Exception:
 
 
 def _worker(member: Any, metadata: bytes, assignment_bytes: bytes) -> Worker:
-    """Returns a worker of a group. Raises WireError for malformed bytes."""
+    """Returns a worker of a group. Raises WireError for malformed bytes, and for names that are too long, because
+    tables have them once for each task.
+    """
     state = connect_protocol.read_worker_state(metadata)
     assignment = connect_protocol.read_assignment(assignment_bytes) if assignment_bytes else None
     connectors, tasks = connect_protocol.next_report(state, assignment)
+    leader = assignment.leader if assignment else ""
+    texts = {member.member_id, state.url, leader, *connectors, *(connector for connector, _ in tasks)}
+    if any(is_too_long(text, MAX_ID_BYTES) for text in texts):
+        raise WireError(f"its ID, its URL, its leader, or a connector's name has more than {MAX_ID_BYTES:,} bytes")
     return Worker(member.member_id, state.url, state.config_offset, connectors, tasks, assignment)
