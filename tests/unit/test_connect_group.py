@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kafka.errors import GroupAuthorizationFailedError
+from kafka.protocol.admin import DescribeGroupsRequest
 
 from spark_assign.sources.connect import cluster_snapshot as connect
 from spark_assign.sources.connect import group as connect_group
@@ -18,9 +19,11 @@ from spark_assign.sources.connect import rest as connect_http
 from spark_assign.sources.connect.cluster_snapshot import parse_targets
 from spark_assign.sources.connect.group import ConnectGroup, ConnectGroups
 from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka.groups import UnsettledError
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.reader import WireError
+from tests.cases import cases
 from tests.unit import connect_stub
 from tests.unit.connect_stub import serving
 from tests.unit.test_connect_wire import Items, assignment, metadata
@@ -40,7 +43,13 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _member(member_id: str, assignment: bytes, running: bytes | None = None, url: str | None = None) -> Any:
     url = url or f"http://{member_id.split('-')[1]}/"
-    return SimpleNamespace(member_id=member_id, member_metadata=metadata(url, running), member_assignment=assignment)
+    client_id = member_id.rpartition("-")[0]
+    return SimpleNamespace(
+        member_id=member_id,
+        client_id=client_id,
+        member_metadata=metadata(url, running),
+        member_assignment=assignment,
+    )
 
 
 def _group(*members: Any, state: str = "Stable", protocol: str = "sessioned", error: int = 0) -> Any:
@@ -66,6 +75,38 @@ def _described(group: Any) -> ConnectGroup:
 def _groups(*groups: Any, faults: dict[str, str] | None = None) -> ConnectGroups:
     described = [_described(group) for group in groups]
     return ConnectGroups("kafka-1", {group.group_id: group for group in described}, faults or {})
+
+
+def _read(monkeypatch: pytest.MonkeyPatch, *groups: Any) -> ConnectGroups:
+    """The groups as a broker lists and describes them."""
+    monkeypatch.setattr(kafka_connection, "wait", lambda _: None)
+    listed = [SimpleNamespace(group_id=group.group_id, protocol_type="connect") for group in groups]
+    answer = SimpleNamespace(error_code=0, groups=listed)
+
+    def send_all(requests: list[tuple[int, Any]], *_: Any) -> list[Any]:
+        return [
+            SimpleNamespace(groups=groups) if isinstance(request, DescribeGroupsRequest) else answer
+            for _, request in requests
+        ]
+
+    connection: Any = SimpleNamespace(
+        brokers=lambda: [1],
+        metadata=lambda _: SimpleNamespace(cluster_id="kafka-1"),
+        send_all=send_all,
+        without_secrets=str,
+    )
+    return connect_group.read(connection, lambda _: None)
+
+
+def _named(group_id: str, *workers: str, rebalances: bool = False, client_id: str = "connect-{}") -> Any:
+    """A group with these workers, and with the client ID of Kafka 4. In a rebalance, it shows nothing they sent."""
+    members = [_member(f"connect-{worker}-{group_id}", assignment([])) for worker in workers]
+    for member, worker in zip(members, workers, strict=True):
+        member.client_id = client_id.format(worker)
+        member.member_metadata = b"" if rebalances else member.member_metadata
+    group = _group(*members, state="PreparingRebalance" if rebalances else "Stable")
+    group.group_id = group_id
+    return group
 
 
 def _taken(groups: ConnectGroups, *options: Any) -> dict[str, Any]:
@@ -167,6 +208,87 @@ def test_the_group_is_found_by_its_workers() -> None:
         _taken(_groups(other), [], ["none"])
 
 
+W1_W2, ALL = ("w1:8083", "w2:8083"), ("w1:8083", "w2:8083", "w9:8083")
+"""Workers of LISTING: two that run, and all, with one that has left and that REST still names."""
+
+
+@cases(
+    "groups found",
+    ([_named("connect", *W1_W2)], "connect"),
+    ([_named("connect", *W1_W2, "w3:8083"), _named("other", "x:1")], "connect"),
+    # Another cluster rebalances. Its workers are known, or this cluster's group has all that REST names.
+    ([_named("connect", *W1_W2), _named("other", "x:1", "y:1", rebalances=True)], "connect"),
+    ([_named("connect", *ALL), _named("other", "x:1", rebalances=True, client_id="connect-1")], "connect"),
+    ([_named("connect", *ALL), _named("other", "x:1", rebalances=True, client_id="{}")], "connect"),
+    ([_named("connect", *ALL), _named("other", rebalances=True)], "connect"),
+    # The right group rebalances, and a stranger's group has its workers.
+    ([_named("connect", *W1_W2, rebalances=True)], "group connect cannot be read .*in state Prep.*--connect-group"),
+    (
+        [_named("connect", *W1_W2, rebalances=True), _named("twin", *ALL)],
+        "groups connect, twin have workers .*w1:8083.* Not read: connect: Unsettled.*--connect-group",
+    ),
+    *(
+        (
+            [_named("connect", *W1_W2, rebalances=True, client_id=client_id), _named("twin", "w1:8083")],
+            "group twin has only some of the workers .*w1:8083.* Not read: connect: Unsettled.*--connect-group",
+        )
+        for client_id in ("connect-1", "my-{}", "connect-{}a")
+    ),
+    # A worker has left, and a stranger still has it.
+    ([_named("connect", *W1_W2), _named("twin", *ALL)], "groups connect, twin have workers "),
+)
+def test_no_group_of_a_stranger_is_taken(groups: list[Any], found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone may join a group of this type with the names of workers of others."""
+    read = _read(monkeypatch, *groups)
+    if found == "connect":
+        assert _taken(read)["clusters"]["group_id"].to_pylist() == ["connect"]
+        return
+    with pytest.raises(SourceError, match=found):
+        _taken(read)
+
+
+def test_a_damaged_member_leaves_the_others_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its group counts with the workers that can be read."""
+    damaged = _named("connect", "w2:8083", "w3:8083")
+    damaged.members[1].member_metadata, damaged.members[1].client_id = b"x", "mine"
+    read = _read(monkeypatch, damaged, _named("twin", "w1:8083"), _named("x", "x:1", rebalances=True))
+    assert read.workers() == {"connect": {"w2:8083", None}, "x": {"x:1"}, "twin": {"w1:8083"}}
+    with pytest.raises(
+        SourceError, match=r"groups connect, twin have workers .*: connect: WireError: member connect-w3"
+    ):
+        _taken(read)
+
+
+LONG = "\ufffd" * 334
+"""Of 1,002 bytes, which a member sends as 334."""
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        _member(f"connect-{LONG}-a", assignment([])),
+        _member(A, assignment([]), url=LONG),
+        _member(A, assignment([], leader=LONG)),
+        _member(A, assignment([(LONG, [-1])])),
+        _member(A, assignment([(LONG, [*range(10_000)])])),
+        _member(A, b"", assignment([(LONG, [-1])])),
+        _member(A, assignment([]), assignment([(LONG, [0])])),
+    ],
+)
+def test_names_of_a_member_that_no_table_can_have(member: Any) -> None:
+    """A table has them once for each task, and its reader would refuse it for all clusters."""
+    found = connect_group.read_group(_group(member))
+    assert isinstance(found, WireError)
+    assert str(found).endswith("its ID, its URL, its leader, or a connector's name has more than 1,000 bytes")
+
+
+def test_names_of_a_member_up_to_the_bound() -> None:
+    """A thousand bytes are read."""
+    name = "\u00e4" * 500
+    found = _described(_group(_member(name, assignment([(name, [-1, 0])], leader=name), url=name)))
+    assert (found.workers[0].url, found.leader, found.workers[0].tasks) == (name, name, ((name, 0),))
+
+
 def test_a_member_whose_url_is_none() -> None:
     """Anyone can join a group of this type: it is not the group of the workers, and the cluster is read."""
     other = _group(*(_member(f"connect-{n}", assignment([]), url=url) for n, url in enumerate(("http://[", "x"))))
@@ -176,12 +298,18 @@ def test_a_member_whose_url_is_none() -> None:
 
 
 def test_an_error_is_short() -> None:
-    """Names are those of strangers."""
-    with serving(connect_stub.cluster({}) | {"/": connect_stub.ROOT | {"kafka_cluster_id": "x" * 8_000}}) as stub:
-        targets, groups = parse_targets([f"prod={stub.url}"]), ConnectGroups("kafka-1", {}, {})
-        with pytest.raises(SourceError, match="meet in Kafka cluster xxx") as error:
+    """Names are those of strangers. The remedy stays."""
+    workers: dict[int | None, str] = {task: f"{task}:8083" + "w" * 900 for task in range(9)}
+    groups = ConnectGroups("kafka-1", {}, {f"g{n}": "x" * 900 for n in range(9)})
+    answers = connect_stub.cluster({"files": connect_stub.connector("files", {None: "w1:8083", **workers})})
+    with serving(answers) as stub:
+        targets = parse_targets([f"prod={stub.url}"])
+        with pytest.raises(SourceError, match=r"no Connect group .* Not read: g0: xxx.*--connect-group\.$") as error:
             connect.snapshot(targets, groups=groups)
-    assert len(str(error.value)) < 3_000
+        assert len(str(error.value)) < 2_000
+        stub.answers["/"] = connect_stub.ROOT | {"kafka_cluster_id": "x" * 1_000}
+        with pytest.raises(SourceError, match="meet in Kafka cluster xxx"):
+            connect.snapshot(targets, groups=groups)
 
 
 def test_a_new_cluster_is_found_by_its_url() -> None:

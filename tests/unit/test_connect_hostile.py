@@ -71,6 +71,13 @@ HOSTILE: dict[str, dict[str, Any]] = {
     "a long state": changed(("status", "tasks", 0, "state"), "S" * 40_000),
     "a long Kafka cluster": GOOD | {"/": ROOT | {"kafka_cluster_id": "k" * 40_000}},
     "a long name": GOOD | {"/connectors": ["n" * 40_000], EXPANDED: {"n" * 40_000: FILES}},
+    "a worker of 1,002 bytes": changed(("status", "tasks", 0, "worker_id"), "\u00e4" * 501),
+    "a state of 1,002 bytes": changed(("status", "connector", "state"), "\u00e4" * 501),
+    "a type of 1,002 bytes": changed(("info", "type"), "\u00e4" * 501),
+    "a version of 1,002 bytes": GOOD | {"/": ROOT | {"version": "\u00e4" * 501}},
+    "a Kafka cluster of 1,002 bytes": GOOD | {"/": ROOT | {"kafka_cluster_id": "\u00e4" * 501}},
+    "a name of 1,002 bytes": GOOD | {"/connectors": ["\u00e4" * 501], EXPANDED: {}},
+    "a name of 1,002 bytes in the listing": GOOD | {EXPANDED: {"\u00e4" * 501: FILES}},
     "type is an object": changed(("info", "type"), {"a": 1}),
     "type is a number": changed(("info", "type"), 3),
     "task 2^40": changed(("info", "tasks", 0, "task"), 1 << 40),
@@ -118,6 +125,18 @@ def test_it_costs_its_own_row(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (read, unreadable) == (["good"], ["hostile"])
     assert errors[0].startswith((f"GET {hostile.url}", f"{hostile.url}/ answers"))
     assert len(errors[0]) < 1_500
+
+
+def test_texts_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand bytes are read."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    name = "\u00e4" * 500
+    files = connect_stub.connector(name, {None: name, 0: f"{name} {name}"}, type=name)
+    answers = connect_stub.cluster({name: files}) | {"/": ROOT | {"version": name, "kafka_cluster_id": name}}
+    with serving(answers) as stub:
+        tables = cluster_snapshot.snapshot(parse_targets([stub.url]), http=HttpSettings(attempts=1)).tables
+    assert tables["reported"]["state"].to_pylist() == ["RUNNING", name]
+    assert {table: tables[table].num_rows for table in ("tasks", "unreadable")} == {"tasks": 1, "unreadable": 0}
 
 
 @pytest.mark.parametrize("after", ["9" * 5_000, "Mon, 01 Jan 20255 00:00:00 GMT", "soon"])

@@ -41,7 +41,7 @@ LAST_GENERATION = 0
 the last completed one, so the last one is 0 and the one to plan is 1.
 """
 
-_NUM_THREADS, _MAX_ERROR = 8, 2_000
+_NUM_THREADS, _MAX_ERROR, _MAX_PART = 8, 2_000, 500
 
 
 def snapshot(
@@ -104,32 +104,50 @@ def snapshot(
 
 
 def _group_of(target: ConnectTarget, view: RestView, groups: ConnectGroups) -> ConnectGroup:
-    """Returns the group of a cluster's workers: the group that the caller named, or the one that has the workers of
-    REST. Raises SourceError.
+    """Returns the group of a cluster's workers: the group that the caller named, or the one that `_find_group` finds.
+    Raises SourceError.
     """
     if view.kafka_cluster_id and groups.kafka_cluster_id and view.kafka_cluster_id != groups.kafka_cluster_id:
         raise SourceError(
             f"{target.name}: its workers meet in Kafka cluster {view.kafka_cluster_id}, --bootstrap-server leads to "
             f"{groups.kafka_cluster_id}. Read clusters of different Kafka clusters one after the other."
         )
-    group_id = target.group_id
-    if group_id is None:
-        worker_ids = {status.worker_id for status in view.statuses().values()} | set(map(host_and_port, target.urls))
-        matches = groups.groups_with(worker_ids)
-        if len(matches) != 1:
-            problem = f"groups {', '.join(matches)} have" if matches else "no Connect group that could be read has"
-            faults = "".join(f" {name}: {fault}." for name, fault in sorted(groups.faults.items()) if not matches)
-            raise SourceError(
-                f"{target.name}: {problem} workers {', '.join(sorted(worker_ids))}.{faults} "
-                "Name the workers' group.id by --connect-group."
-            )
-        group_id = matches[0]
+    group_id = _find_group(target, view, groups) if target.group_id is None else target.group_id
     if group_id not in groups.groups:
-        fault = groups.faults.get(group_id, "Kafka lists no Connect group of this name")
+        fault = shortened(groups.faults.get(group_id, "Kafka lists no Connect group of this name"), _MAX_PART)
         raise SourceError(
             f"{target.name}: group {group_id} cannot be read ({fault}). Check --connect-group, or try again."
         )
     return groups.groups[group_id]
+
+
+def _find_group(target: ConnectTarget, view: RestView, groups: ConnectGroups) -> str:
+    """Returns the ID of the group of a cluster's workers: the only group with a worker that REST or a URL names.
+
+    A group that can't be read counts, too, with the workers that are known of it. If it has others that aren't known,
+    it could be the right group, so the only group must then have all workers on which something runs. Otherwise, it may
+    lack some, because REST still names a worker that has just left. If several groups match, none is preferred: anyone
+    who may join groups can send the names of all workers, and the right group lacks one that has just left.
+
+    Raises SourceError if this isn't exactly one group.
+    """
+    statuses, urls = view.statuses().values(), set(map(host_and_port, target.urls))
+    named = {status.worker_id for status in statuses} | urls
+    running = {status.worker_id for status in statuses if status.state != UNASSIGNED} or urls
+    workers = groups.workers()
+    matches = sorted(group_id for group_id, known in workers.items() if known & named)
+    unknown = {group_id for group_id, known in workers.items() if None in known}
+    if len(matches) == 1 and (unknown <= {*matches} or running <= workers[matches[0]]):
+        return matches[0]
+    group_ids = shortened(", ".join(matches), _MAX_PART)
+    problem = f"groups {group_ids} have" if matches else "no Connect group that could be read has"
+    problem = f"group {group_ids} has only some of the" if len(matches) == 1 else problem
+    unread = sorted(groups.faults.keys() & {*matches, *unknown})
+    faults = shortened("; ".join(f"{group_id}: {groups.faults[group_id]}" for group_id in unread), _MAX_PART)
+    raise SourceError(
+        f"{target.name}: {problem} workers {shortened(', '.join(sorted(named)), _MAX_PART)}."
+        f"{faults and f' Not read: {faults}.'} Name the workers' group.id by --connect-group."
+    )
 
 
 def _add(

@@ -8,8 +8,7 @@ and, while the group is stable, the leader's memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest
@@ -20,6 +19,8 @@ from spark_assign.sources.connect.rest import host_and_port
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Progress
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
+from spark_assign.wire.reader import WireError
 
 PROTOCOL_TYPE = "connect"
 _PROTOCOLS = {"default": "eager", "compatible": "compatible", "sessioned": "sessioned"}
@@ -85,14 +86,15 @@ class ConnectGroups:
     kafka_cluster_id: str | None
     groups: dict[str, ConnectGroup]
     faults: dict[str, str]
+    known: dict[str, set[str | None]] = field(default_factory=dict)
+    """What is known of the workers of groups in `faults`, see `workers`."""
 
-    def groups_with(self, worker_ids: Collection[str]) -> list[str]:
-        """Returns the IDs of the groups that have one of these workers (`host:port` in REST), sorted."""
-        return sorted(
-            group_id
-            for group_id, group in self.groups.items()
-            if any(worker.rest_worker_id in worker_ids for worker in group.workers)
-        )
+    def workers(self) -> dict[str, set[str | None]]:
+        """Returns the workers of each group, `host:port` as in REST. None stands for those that aren't known."""
+        workers = {group_id: self.known.get(group_id, {None}) for group_id in self.faults}
+        for group_id, group in self.groups.items():
+            workers[group_id] = {worker.rest_worker_id for worker in group.workers}
+        return workers
 
 
 def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
@@ -100,11 +102,20 @@ def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
     metadata = connection.metadata([])
     listed = kafka_groups.listed(connection, None)
     connect_groups = {group_id: group for group_id, group in listed.items() if group.group_type == PROTOCOL_TYPE}
+    known: dict[str, set[str | None]] = {}
+
+    def read_or_note(group: Any) -> ConnectGroup | Exception:
+        """Returns what `read_group` returns, and notes the known workers of a group that can't be read."""
+        found = read_group(group)
+        if isinstance(found, Exception):
+            known[group.group_id] = _known_workers(group)
+        return found
+
     groups, faults = kafka_groups.describe_groups(
-        connection, connect_groups, DescribeGroupsRequest, read_group, "described Connect groups", progress
+        connection, connect_groups, DescribeGroupsRequest, read_or_note, "described Connect groups", progress
     )
     faults = {group_id: connection.without_secrets(fault) for group_id, fault in faults.items()}
-    return ConnectGroups(metadata.cluster_id or None, groups, faults)
+    return ConnectGroups(metadata.cluster_id or None, groups, faults, known)
 
 
 def read_group(group: Any) -> ConnectGroup | Exception:
@@ -123,9 +134,30 @@ def read_group(group: Any) -> ConnectGroup | Exception:
     )
 
 
+def _known_workers(group: Any) -> set[str | None]:
+    """Returns the workers of a group that can't be read, as in `ConnectGroups.workers`: by the metadata of a member, or
+    else by its client ID, which is `connect-HOST:PORT` since Kafka 4 unless `client.id` is set.
+    """
+    known: set[str | None] = set()
+    for member in group.members:
+        try:
+            known.add(host_and_port(connect_protocol.read_worker_state(bytes(member.member_metadata)).url))
+        except WireError:
+            worker = member.client_id.removeprefix("connect-")
+            host, _, port = worker.rpartition(":")
+            known.add(worker if worker != member.client_id and host and port.isdecimal() else None)
+    return known or {None}
+
+
 def _worker(member: Any, metadata: bytes, assignment_bytes: bytes) -> Worker:
-    """Returns a worker of a group. Raises WireError for malformed bytes."""
+    """Returns a worker of a group. Raises WireError for malformed bytes, and for names that are too long, because
+    tables have them once for each task.
+    """
     state = connect_protocol.read_worker_state(metadata)
     assignment = connect_protocol.read_assignment(assignment_bytes) if assignment_bytes else None
     connectors, tasks = connect_protocol.next_report(state, assignment)
+    leader = assignment.leader if assignment else ""
+    texts = {member.member_id, state.url, leader, *connectors, *(connector for connector, _ in tasks)}
+    if any(is_too_long(text, MAX_ID_BYTES) for text in texts):
+        raise WireError(f"its ID, its URL, its leader, or a connector's name has more than {MAX_ID_BYTES:,} bytes")
     return Worker(member.member_id, state.url, state.config_offset, connectors, tasks, assignment)

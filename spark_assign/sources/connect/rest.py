@@ -25,14 +25,14 @@ from pydantic import (
     ValidationError,
     WrapValidator,
 )
-from pydantic_core import from_json
+from pydantic_core import PydanticCustomError, from_json
 
 from spark_assign.sources.auth.secret import MAX_TEXT, Secret, hidden, repeats
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.stores.locations import split_url
 from spark_assign.stores.time_limit import within
 from spark_assign.tables.errors import SourceError, needs_extra
-from spark_assign.tables.schema_fields import MAX_NAME_BYTES
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 
 MAX_VALUES = 5_000_000
 """Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
@@ -53,22 +53,29 @@ UNASSIGNED = "UNASSIGNED"
 _TaskNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
 
 
-_MAX_NAME = MAX_NAME_BYTES // 4
-"""Maximum number of characters of a text in an answer."""
+def _of_bounded_size(text: str) -> str:
+    """Returns a text. Raises PydanticCustomError if it has too many bytes."""
+    if is_too_long(text, MAX_ID_BYTES):
+        raise PydanticCustomError("too_long", "Text should have at most {most} bytes", {"most": MAX_ID_BYTES})
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_of_bounded_size)]
+"""A text of an answer. Tables have the name of a connector and its states and workers once for each task."""
 
 
 class _Answer(BaseModel):
     """A part of an answer. Fields that aren't read are ignored."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", str_max_length=_MAX_NAME)
+    model_config = ConfigDict(strict=True, extra="ignore")
 
 
 class Status(_Answer):
     """The last written state (RUNNING, FAILED, PAUSED, STOPPED, RESTARTING, UNASSIGNED), and the worker that wrote
     it."""
 
-    state: str
-    worker_id: str
+    state: _Text
+    worker_id: _Text
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,8 @@ class RestView:
 
 
 class _Root(_Answer):
-    version: str
-    kafka_cluster_id: str | None = None
+    version: _Text
+    kafka_cluster_id: _Text | None = None
 
 
 class _TaskId(_Answer):
@@ -118,11 +125,11 @@ class _TaskState(Status):
 
 
 class _ConnectorInfo(_Answer):
-    type: str | None = None
+    type: _Text | None = None
 
 
 class _ConnectorStatus(_Answer):
-    type: str | None = None
+    type: _Text | None = None
     connector: Status | None = None
     tasks: Annotated[list[_TaskState], FailFast()] = []
 
@@ -159,9 +166,8 @@ def _until_fault(connector: Any, validate: Callable[[Any], _Expanded], info: Any
 
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _ROOT = TypeAdapter(_Root)
-_Name = Annotated[str, Field(max_length=_MAX_NAME)]
-_NAMES = TypeAdapter(Annotated[list[_Name], FailFast()])
-_Listing = dict[Annotated[_Name, AfterValidator(_noted)], Annotated[_Expanded, WrapValidator(_until_fault)]]
+_NAMES = TypeAdapter(Annotated[list[_Text], FailFast()])
+_Listing = dict[Annotated[_Text, AfterValidator(_noted)], Annotated[_Expanded, WrapValidator(_until_fault)]]
 _LISTING = TypeAdapter(Annotated[_Listing | list[Any], Field(union_mode="left_to_right")])
 _INFO = TypeAdapter(_ConnectorInfo)
 _TASKS = TypeAdapter(Annotated[list[_Task], FailFast()])
