@@ -242,7 +242,7 @@ def describe(
     applications = ApplicationReader(topics, topologies, groups, unknown)
     regex_time = group_description.RegexTime()
     read_consumer_group = partial(
-        group_description.read_consumer_group, topics={*topics, *unknown}, regex_time=regex_time
+        group_description.read_consumer_group, topics=sorted({*topics, *unknown}), regex_time=regex_time
     )
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, partial(_classic, read_application=applications.read)),
