@@ -79,7 +79,7 @@ GROUPS = schema(
   `3.4+`), and how reliable this is: `sure`, `likely`, `guess`, or `unknown` (`groups.kernel.leader_rules`). Only for
   classic groups, whose leader assigns. Libraries that write the same bytes are `aiokafka or kafka-python`, `unknown`.
 - `standby_replicas`: `streams.num.standby.replicas` of a streams group, or `num.standby.replicas` of a classic Streams
-  application (null: 0).
+  application (null: unknown, and plans take 0).
 - `subscription_type`: `homogeneous` or `heterogeneous`, as the broker classifies a `consumer` group; patterns can make
   equal subscriptions heterogeneous. Null: derived from `subscriptions`.
 - `capacity`: messages/s that one member can handle. Not in snapshots.

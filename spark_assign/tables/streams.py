@@ -66,9 +66,9 @@ active tasks that change their owner; `moved_without_state`: those that move to 
 `moved_standby`: standbys that change their owner. `unassigned_active`: tasks of a group without members.
 `unassigned_standby`: standbys without a process.
 
-The other columns are null outside of the classic protocol. `warmups`, `withheld`: number of tasks with this role.
-`pending_moves`: number of tasks and standbys that aren't at their final owner, because it must restore their state
-first. `follow_up`: the rebalance that follows: `at-once` (tasks are withheld), `probing` (after
+The other columns but `rules_note` are null outside of the classic protocol. `warmups`, `withheld`: number of tasks with
+this role. `pending_moves`: number of tasks and standbys that aren't at their final owner, because it must restore their
+state first. `follow_up`: the rebalance that follows: `at-once` (tasks are withheld), `probing` (after
 `probing.rebalance.interval.ms`), or null (none). `order_dependent`: standbys that Kafka might put elsewhere, because
 the public `StickyTaskAssignor` assigns them in the order of identity hash codes. `assumed_offsets`: standbys with an
 unknown `changelog_offset`, which count as caught up. `state_bytes`: size of the state of all tasks. `standby_bytes`:
@@ -76,7 +76,8 @@ size of the state that standbys and warmups have on disks in addition, once it i
 `changelogs.bytes` is unknown.
 
 `rules`: the first release of Kafka Streams with the rules of the plan, `4.4` or `3.8`, by `groups.leader_version`.
-`rules_note`: what the leader might do otherwise, because its release is unknown or older; null if the plan follows it.
+`rules_note`: what the leader might do otherwise, because its release is unknown or older, or, in the streams protocol,
+that the number of standbys isn't known, and is 0 in the plan; null if the plan follows the group.
 
 The columns from `probing_rebalances` to `changelog_bytes_per_second` are totals of `rounds` and `restores`, and null
 without these. `probing_rebalances`: number of probing rebalances that follow. `caught_up_seconds`: time until every

@@ -133,6 +133,7 @@ def _read_regular(data: bytes, batches: BatchColumns, limit: ByteLimit) -> tuple
     has_append_time = batches.attributes & APPEND_TIME != 0
     timestamp = np.where(has_append_time[batch], batches.max_timestamp[batch], timestamp)
     timestamp = np.clip(timestamp, -_MAX_TIMESTAMP_MS, _MAX_TIMESTAMP_MS)
+    is_regular[batch[(offset < 0) | (offset > (batches.last_offset - batches.base_offset)[batch])]] = False
     offset += batches.base_offset[batch]
     is_regular[batch[1:][(batch[1:] == batch[:-1]) & (offset[1:] <= offset[:-1])]] = False
     rows = slice(None) if is_regular.all() else is_regular[batch]
@@ -256,7 +257,7 @@ def read_batch(
                 raise WireError(f"a record of {length} bytes, {len(body) - at} left")
             timestamp, at = varint(body, at + 1)
             offset, at = varint(body, at)
-            _check_ascending(records_read, batch.base_offset + offset)
+            _check_offset(records_read, batch.base_offset + offset, batch.base_offset, batch.last_offset)
             key, at = nullable_bytes(body, at)
             value, at = nullable_bytes(body, at)
             if at > end:
@@ -271,10 +272,14 @@ def read_batch(
     return records_read
 
 
-def _check_ascending(records: list[Record], offset: int) -> None:
-    """Raises WireError if the next offset of a batch isn't higher: one record could be repeated without end."""
+def _check_offset(records: list[Record], offset: int, first: int, last: int) -> None:
+    """Raises WireError if the next offset of a batch isn't higher, because one record could be repeated without end, or
+    isn't one of the batch. Compaction changes neither the first nor the last offset in the header of a batch.
+    """
     if records and offset <= records[-1].offset:
         raise WireError(f"its offsets don't ascend: {offset} follows {records[-1].offset}")
+    if not first <= offset <= last:
+        raise WireError(f"offset {offset} is not from {first} to {last}")
 
 
 def read_marker(data: bytes, batch: Batch) -> int | None:
@@ -324,10 +329,11 @@ def _iter_messages(data: bytes, limit: ByteLimit, max_records: int) -> Iterator[
         )
         if inner_magic != magic or inner_attributes & CODEC:
             raise WireError("a compressed message of another format inside of one")
-        _check_ascending(messages, relative_offset)
+        # The message around them has the offset of the last one, and relative offsets count from 0.
+        _check_offset(messages, relative_offset, 0, offset)
         message_timestamp = timestamp if attributes & APPEND_TIME else inner_timestamp
         messages.append(Record(relative_offset, message_timestamp, inner_key, inner_value))
-    # In format 1 offsets inside count from 0, and the message around them has the last one's.
+    # Offsets inside are relative in format 1 only.
     base = offset - messages[-1].offset if magic and messages else 0
     yield from (message._replace(offset=base + message.offset) for message in messages)
 

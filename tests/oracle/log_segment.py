@@ -110,6 +110,8 @@ def records(data: bytes, batch: Plain) -> list[Row]:
         delta, at = varint(body, at)
         if rows and batch.offsets[0] + delta <= rows[-1][0]:
             raise ValueError("an offset occurs again")
+        if not 0 <= delta <= batch.offsets[1] - batch.offsets[0]:
+            raise ValueError("an offset of another batch")
         key, at = varint_bytes(body, at)
         value, at = varint_bytes(body, at)
         if not at <= end <= len(body):
@@ -136,6 +138,8 @@ def messages(data: bytes) -> list[Row]:
         raise ValueError("another format inside")
     if any(later[0] <= each[0] for each, later in pairwise(inside)):
         raise ValueError("an offset occurs again")
+    if inside and not 0 <= inside[0][0] <= inside[-1][0] <= offset:
+        raise ValueError("an offset of another message")
     base = offset - inside[-1][0] if magic and inside else 0
     for relative, _, _, its_ms, *rest in inside:
         found.append((base + relative, at_ms if attributes & 8 else its_ms, *rest))

@@ -345,16 +345,6 @@ def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the cluster took more than 0.6 s" in errors[0]
 
 
-def test_long_names_cost_their_own_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader of the table would refuse all clusters of a fleet."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    long = connect_stub.cluster({f"{number}{'n' * 8_000}": FILES for number in range(150)})
-    with serving(long) as hostile, serving(GOOD) as good:
-        read, unreadable, errors = take(hostile.url, good.url)
-    assert (read, unreadable) == (["good"], ["hostile"])
-    assert errors[0].startswith("hostile can't be stored: texts of more than 1,000 bytes in connectors have more than")
-
-
 def test_requests_that_hang_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process ends while they hang, and starts no more than it may; what has ended doesn't count."""
     monkeypatch.setattr(time_limit, "MAX_HANGING", 3)

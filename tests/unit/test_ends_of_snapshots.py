@@ -359,6 +359,39 @@ def test_settings_count_only_in_the_response_to_their_request(monkeypatch: pytes
     assert standby_replicas(connection, ["a", "b"], lambda _: None) == {"a": 0, "b": 1}
 
 
+def test_standbys_of_groups_beside_one_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same response and in others: one's error, or a request that fails, costs no other group its number."""
+    monkeypatch.setattr(group_description, "_CONFIGS", 2)
+    config, error_codes = SimpleNamespace(name=group_description.STANDBY_REPLICAS, value="1"), {"a": 30}
+
+    def respond(request: Any) -> Any:
+        names = [resource.resource_name for resource in request.resources]
+        if "c" in names:
+            raise SourceError("no response")
+        configs = {"e": [], "f": [SimpleNamespace(name=config.name, value="-1")]}
+        results = [
+            SimpleNamespace(
+                resource_name=name,
+                error_code=error_codes.get(name, 0),
+                error_message=None,
+                configs=configs.get(name, [config]),
+            )
+            for name in names
+        ]
+        return SimpleNamespace(results=results)
+
+    connection: Any = SimpleNamespace(send_any=respond)
+    reported: list[str] = []
+    assert standby_replicas(connection, list("abcdefgh"), reported.append) == {"b": 1, "g": 1, "h": 1}
+    assert reported == ["how many standby replicas 5 of 8 streams groups have is not known: no response"]
+    assert standby_replicas(connection, ["b", "a"], reported.append) == {"b": 1}
+    assert "1 of 2 streams groups have is not known: GroupAuthorizationFailedError" in reported[-1]
+    assert standby_replicas(connection, ["e"], reported.append) == {}
+    assert reported[-1].endswith("1 of 1 streams groups have is not known: the broker does not say it")
+    assert standby_replicas(connection, [], reported.append) == {}
+    assert len(reported) == 3
+
+
 def test_a_step_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """Of bounded length: a leader can assign topics of any name."""
     caplog.set_level(logging.INFO, "spark_assign.snapshot")

@@ -7,6 +7,7 @@ import random
 import struct
 import time
 import tracemalloc
+import zlib
 from collections.abc import Sequence
 from unittest.mock import Mock
 
@@ -281,6 +282,33 @@ def test_an_offset_that_is_repeated(magic: int) -> None:
     assert [row[2] for row in committed([data])] == [each.offset for each in RECORDS]
 
 
+@pytest.mark.parametrize("delta", [-(2**69), -(2**63), -1, 1, 2**31, 2**54, 2**55, 2**62, 2**63 - 20, 2**63, 2**69 - 1])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_an_offset_of_another_batch(delta: int, codec: str) -> None:
+    """Neither does it displace the record that another copy of the partition has there, nor exceed a long."""
+    batch = with_record(batch_of([RECORDS[0]._replace(offset=20)], codec), delta)
+    later = batch_of([RECORDS[0]._replace(offset=21)])
+    (damage,) = rows_of(log_segments.find_damage(files_of([batch_of(RECORDS) + batch + later]), "eu"))
+    assert damage[-1] == f"offset {20 + delta} is not from 20 to 20"
+    assert [row[2] for row in committed([batch_of(RECORDS) + batch + later])] == [10, 11, 12, 13, 21]
+    assert log_segments.read_fetched(batch + later, 20, 22, [])[1:] == (20, f"corrupt: {damage[-1]}")
+    assert committed([with_record(batch, 0)]) == [("eu", 12, 20, RECORDS[0].timestamp_ms * 1_000, None, None)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(("first", "last", "around"), [(-1, 3, 20), (1, 21, 20), (0, 1, 0), (0, 2**63 - 1, 20)])
+def test_an_offset_of_another_message(magic: int, first: int, last: int, around: int) -> None:
+    """Offsets inside of a compressed message aren't negative, nor above its own, which is that of the last one."""
+    made = b"".join(struct.pack(">q", at) + messages_of(RECORDS[:1], magic, 0)[8:] for at in (first, last))
+    outer = messages_of([Record(around, 1, None, compressed("gzip", made))], magic, 0)
+    outer = outer[:17] + b"\1" + outer[18:]
+    outer = outer[:12] + struct.pack(">I", zlib.crc32(outer[16:])) + outer[16:]
+    (damage,) = rows_of(log_segments.find_damage(files_of([outer]), "eu"))
+    assert damage[-1] == f"offset {first if first < 0 else last} is not from 0 to {around}"
+    assert committed([outer]) == []
+    assert len(committed([struct.pack(">q", 2**63 - 1) + outer[8:]])) == (0 if first < 0 else 2)
+
+
 def test_a_record_that_is_repeated_a_million_times() -> None:
     """A thousand bytes of them are no work."""
     made = batch_of([Record(20, 1, None, None)])
@@ -402,9 +430,10 @@ def random_batch(chance: random.Random, offset: int) -> tuple[bytes, int]:
     magic = chance.choice((0, 1, 2, 2, 2, 2, 2, 2))
     if magic < 2:
         codec = chance.choice((0, 1))
-        return messages_of([each._replace(timestamp_ms=7) for each in records[: size if codec else 1]], magic, codec), (
-            offset + size
-        )
+        made = messages_of([each._replace(timestamp_ms=7) for each in records[: size if codec else 1]], magic, codec)
+        if chance.random() < 0.2:
+            made = struct.pack(">q", offset + size // 2) + made[8:]
+        return made, offset + size
     if chance.random() < 0.15:
         return control(offset, chance.choice((0, 1, 1, 2)), chance.randrange(3)), offset + 1
     if chance.random() < 0.1:
@@ -417,6 +446,10 @@ def random_batch(chance: random.Random, offset: int) -> tuple[bytes, int]:
         made = with_header(made, 21, ">h", struct.unpack_from(">h", made, 21)[0] | 0x08)
     if chance.random() < 0.1:
         made = with_header(made, 57, ">i", chance.choice((0, size - 1, size + 1, 2**31 - 1)))
+    if chance.random() < 0.1:
+        made = with_header(made, 23, ">i", chance.choice((0, max(size - 2, 0))))
+    if chance.random() < 0.1:
+        return with_record(made, chance.choice((-(2**69), -1, 1, 2**31, 2**55, 2**62, 2**63, 2**69 - 1))), offset + size
     if chance.random() < 0.2:
         made = with_header(made, chance.randrange(61, len(made)), "B", chance.choice((0, 1, 127, 128, 255)))
     return made, offset + size
@@ -426,7 +459,8 @@ def random_batch(chance: random.Random, offset: int) -> tuple[bytes, int]:
 def test_blocks_are_read_as_by_plain_loops(seed: int, monkeypatch: pytest.MonkeyPatch, is_damaged: bool) -> None:
     """Blocks of all sizes, records in rounds and one by one: the same batches, records, transactions, and damage."""
     chance = random.Random(seed)
-    markers = [(producer, chance.randrange(400), chance.random() < 0.5) for producer in (0, 0, 1)]
+    offsets = chance.sample(range(400), 3)
+    markers = [(producer, at, chance.random() < 0.5) for producer, at in zip((0, 0, 1), offsets, strict=True)]
     for number in range(15):
         monkeypatch.setattr(segment_records, "_MIN_ROUND_BATCHES", chance.choice((1, 2, 100)))
         monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 1 << 22 if is_damaged else chance.choice((1, 300, 5_000)))
@@ -484,6 +518,17 @@ def with_header(made: bytes, at: int, layout: str, value: int) -> bytes:
     struct.pack_into(layout, changed, at, value)
     struct.pack_into(">I", changed, 17, their_crc32c(bytes(changed[21:])))
     return bytes(changed)
+
+
+def with_record(made: bytes, delta: int) -> bytes:
+    """A batch with a single record without key and value, of an offset relative to that of the batch."""
+    number, offset = delta << 1 if delta >= 0 else ~(delta << 1), b""
+    while number > 0x7F:
+        offset, number = offset + bytes([number & 0x7F | 0x80]), number >> 7
+    record = b"\0\0" + offset + bytes([number, 1, 1, 0])
+    codec = NAMES[struct.unpack_from(">h", made, 21)[0] & 7]
+    changed = made[:61] + compressed(codec, bytes([2 * len(record)]) + record)
+    return with_header(with_header(changed, 8, ">i", len(changed) - 12), 57, ">i", 1)
 
 
 def test_records_of_transactions_count_if_the_next_marker_of_the_producer_commits() -> None:

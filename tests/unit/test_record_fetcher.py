@@ -32,7 +32,7 @@ from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.group_records import write_key, write_value
 from spark_assign.wire.segment_records import RECORDS, Record
 from tests.cases import cases
-from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
+from tests.unit.test_log_segment import batch_of, control, emptied, of_producer, with_record
 
 Rows = dict[tuple[int, int], tuple[bytes | None, bytes | None]]
 """Key and value of records by partition and offset."""
@@ -435,6 +435,11 @@ def test_a_damaged_batch_is_requested_again(waits: list[float]) -> None:
     found = []
     with pytest.raises(SourceError, match=r"partition 3, offset 1: corrupt"):
         found += list(fetch(cluster))
+    log.batches[1] = (*whole[:2], with_record(whole[2], 1 << 63))
+    with pytest.raises(
+        SourceError, match=rf"partition 3, offset 1: corrupt: offset {1 + (1 << 63)} is not from 1 to 1"
+    ):
+        found += list(fetch(cluster))
 
 
 def test_records_that_were_deleted_before_they_were_read() -> None:
@@ -507,6 +512,19 @@ def test_a_stopped_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     files = list(tmp_path.iterdir())
     assert nothing.append(fetch(cluster, dict(nothing.positions))) == 0
     assert list(tmp_path.iterdir()) == files
+
+
+def test_what_came_before_an_error_is_stored(tmp_path: Path) -> None:
+    """Whatever error, also of the records that come, which are read again."""
+
+    def parts() -> Iterator[FetchedRecords]:
+        yield part(0, 0, 2)
+        yield part(0, 2, 3)._replace(records=None)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError):
+        RecordsFolder(tmp_path, "eu").append(parts())
+    assert len(rows_in(tmp_path)) == 2
+    assert RecordsFolder(tmp_path, "eu").positions == {0: 2}
 
 
 @pytest.mark.parametrize("end", [None, "[", "[" * 100_000, "[]", '{"cluster": "eu", "positions": {"0": "x"}}'])

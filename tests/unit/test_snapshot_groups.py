@@ -25,7 +25,7 @@ from tests.cases import cases
 
 
 class _Cluster:
-    """Brokers 1 and 2; answers by a function of (broker, group ids), and keeps the requests."""
+    """Brokers 1 and 2, both for coordinator 0; answers by a function of (broker, group ids), and keeps the requests."""
 
     def __init__(self, answer: Callable[[int, Sequence[str]], Any]) -> None:
         self.answer = answer
@@ -41,7 +41,7 @@ class _Cluster:
         answers = []
         for position, (broker, request) in enumerate(requests):
             if not isinstance(request, list):  # a ListGroups
-                groups = [group for group, at in self.coordinator.items() if at == broker]
+                groups = [group for group, at in self.coordinator.items() if at in (0, broker)]
                 listed = [SimpleNamespace(group_id=group, protocol_type="consumer") for group in groups]
                 answers.append(SimpleNamespace(error_code=0, groups=listed))
                 continue
@@ -102,6 +102,42 @@ def test_a_coordinator_that_moved_is_found() -> None:
     assert cluster.requests[-1] == (2, ["b"])
 
 
+def test_a_coordinator_that_moves_while_groups_are_listed() -> None:
+    """Two brokers list its groups, also as another type. The next list settles it; a group that it lacks has no known
+    coordinator."""
+
+    def group(name: str, kind: str = "Classic") -> Any:
+        return SimpleNamespace(group_id=name, protocol_type="consumer", group_type=kind, group_state="Stable")
+
+    lists = iter([[[group("a"), group("b"), group("c")], [group("a"), group("b", "Consumer"), group("c")]]])
+    settled = [[group("d")], [group("a"), group("b", "Consumer")]]
+
+    def send_all(_: Any) -> list[Any]:
+        return [SimpleNamespace(error_code=0, groups=each) for each in next(lists, settled)]
+
+    connection: Any = SimpleNamespace(brokers=lambda: [1, 9], send_all=send_all)
+    groups = kafka_groups.listed(connection, None)
+    assert {name: (each.broker, each.group_type, each.problem) for name, each in groups.items()} == {
+        "a": (9, "classic", None),
+        "b": (9, "consumer", None),
+        "c": (1, "classic", "brokers 1 and 9 both list the group"),
+    }
+
+
+def test_a_group_that_another_broker_takes_over_later() -> None:
+    """While the group is listed again, because it was in a rebalance."""
+
+    def answer(broker: int, ids: Sequence[str]) -> Any:
+        cluster.coordinator["b"] = 0
+        return [(g, UnsettledError("no") if g == "b" and broker == 1 else g) for g in ids]
+
+    cluster = _Cluster(answer)
+    values, faults = _ask(cluster)
+    assert values == {"a": "a", "c": "c"}
+    assert faults == {"b": "brokers 1 and 2 both list the group"}
+    assert cluster.requests == [(1, ["a", "b"]), (2, ["c"])]
+
+
 def test_what_fails_for_good_is_reported() -> None:
     """A group that never settles, one that may not be read (requested once), and a broker that is gone."""
 
@@ -129,8 +165,9 @@ def test_a_group_that_a_response_has_twice() -> None:
 
 
 def test_groups_that_are_not_described() -> None:
-    """A group that is listed with two types isn't described as either, nor one with a long ID or a long type, which
-    isn't stored. While its coordinator moves, two brokers list a group with the same type."""
+    """A group that is listed with two types, or by two brokers, isn't described as either says, nor one with a long ID
+    or a long type, which isn't stored. A broker that lists another's group and says that it is empty would have its
+    offsets and members removed."""
 
     def listed(_: Any, requests: Sequence[Any]) -> list[Any]:
         def group(name: str, kind: str, protocol: str = "consumer") -> Any:
@@ -145,20 +182,20 @@ def test_groups_that_are_not_described() -> None:
     groups = kafka_groups.listed(broker(), None)  # type: ignore[arg-type]
     assert {name: (each.broker, each.problem) for name, each in groups.items()} == {
         "a": (1, "the brokers list the group as classic and as consumer"),
-        "b": (2, None),
+        "b": (1, "brokers 1 and 2 both list the group"),
         "c": (2, "the brokers list the group as share and as streams"),
         "d" * 1_001: (2, "the group ID has more than 1,000 bytes"),
         "e": (1, None),
         "f": (1, "the group type has more than 1,000 bytes"),
     }
-    del groups["b"], groups["e"]
+    del groups["e"]
     rows, connection = SnapshotRows("c"), SimpleNamespace(send_all=lambda requests, _: [], send_any=_no_settings)
     kafka_groups.describe(connection, groups, {}, rows, lambda _: None)  # type: ignore[arg-type]
     assert [(row["group_id"], row["error"]) for row in rows.rows["undescribed"]] == [
         (name, each.problem) for name, each in groups.items()
     ]
-    assert [row["state"] for row in rows.rows["groups"]] == [None] * 4, "a state would make them known to be empty"
-    assert [row["group_type"] for row in rows.rows["groups"]] == ["classic", "share", "classic", None]
+    assert [row["state"] for row in rows.rows["groups"]] == [None] * 5, "a state would make them known to be empty"
+    assert [row["group_type"] for row in rows.rows["groups"]] == [*["classic"] * 2, "share", "classic", None]
 
 
 def test_an_error_in_a_table_is_no_long_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -68,6 +69,22 @@ def figures(rows: list[Row]) -> Row:
     """The metrics of one group."""
     (row,) = [row for row in plan_rows(rows) if row["kind"] == "metrics"]
     return row
+
+
+@cases(
+    "groups stateful override is_known",
+    ([group(None)], True, None, False),
+    ([], True, None, False),
+    ([group(None)], False, None, True),
+    ([group(None)], True, 0, True),
+    ([group(0)], True, None, True),
+)
+def test_an_unknown_number_of_standbys(groups: list[Row], stateful: bool, override: int | None, is_known: bool) -> None:
+    """Isn't 0 without a word."""
+    rows = [*groups, subtopology("0", 1, stateful), member("a"), task("a", 0, "active")]
+    (found,) = (row for row in plan_rows(rows, replace(STICKY, standby_replicas=override)) if row["kind"] == "metrics")
+    assert found["standby_replicas"] == 0
+    assert ("their number isn't known" in found.get("rules_note", "")) is not is_known
 
 
 def test_active_tasks_move_for_a_reason() -> None:

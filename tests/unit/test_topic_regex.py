@@ -11,7 +11,7 @@ import pytest
 
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka.group_description import GroupDescription, RegexTime, read_consumer_group
-from spark_assign.sources.kafka.groups import ListedGroup, _add_group
+from spark_assign.sources.kafka.groups import ListedGroup, _add_group, describe
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 from tests.cases import cases
 from tests.kafka import topic_regexes
@@ -60,10 +60,20 @@ def test_lower_case_letters_of_an_expression_that_ignores_case(regex: str) -> No
 
 def test_a_group_subscribes_to_what_the_broker_matches() -> None:
     """POSIX classes and Unicode categories, too, which Python's library doesn't know."""
-    found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"], RegexTime())
+    found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["12", "a", "a1", "b"], RegexTime())
     assert isinstance(found, GroupDescription)
     topics = [(*member.topics, *member.matched) for member in found.members]
     assert topics == [("x", "a", "b"), ("x", "12"), ("x",)]
+
+
+def test_groups_without_expressions_read_no_topics() -> None:
+    """A cluster has thousands of such groups, and a hundred thousand topics, which are sorted once."""
+    topics: Any = object()
+    assert isinstance(read_consumer_group(_group(None), topics, RegexTime()), GroupDescription)
+    rows, groups = SnapshotRows("c"), {"g": ListedGroup("g", 1, "consumer", "Stable")}
+    connection: Any = SimpleNamespace(send_all=lambda sent, _: [SimpleNamespace(groups=[_group(".+")]) for _ in sent])
+    describe(connection, groups, {"b": 1, "c": 1, "a": 1}, rows, lambda _: None)
+    assert rows.rows["subscription_lists"][-1]["topics"] == ["a", "b", "c"]
 
 
 def test_members_share_what_an_expression_matches() -> None:

@@ -26,7 +26,6 @@ from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.dataframes import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
-from spark_assign.stores.local_tables import check_texts
 from spark_assign.stores.locations import shortened, split_url
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError, count
@@ -74,7 +73,7 @@ def snapshot(
             view = rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
             _add(rows, target, view, group, protocol, max_delay_ms)
-            check_texts(target.name, to_tables([rows]))  # so that no value that can't be stored costs another cluster
+            to_tables([rows])  # so that a value that its column can't hold costs no other cluster
         except (SourceError, pa.ArrowException, UnicodeError, OverflowError) as error:
             is_ours = isinstance(error, SourceError)
             text = str(error) if is_ours else f"{target.name}: a worker sent a value that no column can hold ({error})"

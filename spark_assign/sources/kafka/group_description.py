@@ -157,17 +157,18 @@ def read_consumer_group(group: Any, topics: Collection[str], regex_time: RegexTi
 
 
 def _matched(regexes: Collection[str], topics: Collection[str], regex_time: RegexTime) -> dict[str, dict[str, None]]:
-    """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
+    """Returns the topics that match each regular expression of a group, in their order. Raises TopicRegexError."""
     matched: dict[str, dict[str, None]] = {}
-    names = sorted(topics)
+    if not regexes:
+        return matched
     start_s, limit_s = time.monotonic(), min(_MAX_REGEX_S, regex_time.left_s / 4)
-    if regexes and limit_s <= 0:
+    if limit_s <= 0:
         raise TopicRegexError(f"expressions of other groups have taken the {_MAX_REGEXES_S:g} s that a cluster has")
     try:
         for regex in regexes:
             matches = topic_matcher(regex)
             matched[regex] = {}
-            for topic in (None, *names):  # None: the time to compile
+            for topic in (None, *topics):  # None: the time to compile
                 if topic is not None and matches(topic):
                     matched[regex][topic] = None
                 if time.monotonic() > start_s + limit_s:
@@ -349,9 +350,10 @@ def _tasks(member: Any) -> list[dict[str, Any]]:
 def standby_replicas(
     connection: ClusterConnection, groups: Collection[str], report: Callable[[str], None]
 ) -> dict[str, int]:
-    """Returns the configured number of standby replicas of streams groups, or {} if the user can't read the configs."""
+    """Returns the configured number of standby replicas of the streams groups with a config that the user can read."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     num_replicas: dict[str, int] = {}
+    problem = "the broker does not say it"
     for ids in batches(sorted(groups), _CONFIGS):
         resources = [
             resource(resource_type=_GROUP_RESOURCE, resource_name=group_id, configuration_keys=[STANDBY_REPLICAS])
@@ -361,16 +363,17 @@ def standby_replicas(
         try:
             response = connection.send_any(request)
         except SourceError as failed:
-            report(f"how many standby replicas streams groups have is not known: {failed}")
-            return {}
+            problem = str(failed)
+            continue
         for result in response.results or ():
             if result.resource_name not in ids:  # nobody requested it
                 continue
             if error := fault(result.error_code, result.error_message):
-                text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
-                report(f"how many standby replicas streams groups have is not known: {text}")
-                return {}
+                problem = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
+                continue
             for config in result.configs or ():
                 if config.name == STANDBY_REPLICAS and _DIGITS.fullmatch(config.value or ""):
                     num_replicas[result.resource_name] = int(config.value)
+    if unknown := len(groups) - len(num_replicas):
+        report(f"how many standby replicas {unknown:,} of {len(groups):,} streams groups have is not known: {problem}")
     return num_replicas

@@ -87,10 +87,22 @@ def matches(name: str, patterns: Patterns) -> bool:
 
 
 def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
-    """Returns the groups whose ID matches, by ID, without those of Spark's Kafka source.
+    """Returns the groups whose ID matches, by ID, without those of Spark's Kafka source. Groups about which brokers
+    contradict each other, as they do while a coordinator moves, are listed once more.
 
     Raises SourceError if a broker doesn't respond: its groups would be missing silently.
     """
+    groups = _listed_once(connection, patterns)
+    unclear = [group_id for group_id in _problems(groups) if not is_too_long(group_id, MAX_ID_BYTES)]
+    if unclear:
+        kafka_connection.wait(PAUSE_S)
+        again = _listed_once(connection, patterns)
+        groups |= {group_id: again[group_id] for group_id in unclear if group_id in again}
+    return groups
+
+
+def _listed_once(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
+    """Returns what the brokers list, as `listed` does. A group that two of them list has a problem."""
     groups: dict[str, ListedGroup] = {}
     brokers = connection.brokers()
     responses = connection.send_all([(broker, ListGroupsRequest(min_version=0)) for broker in brokers])
@@ -102,10 +114,10 @@ def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, Liste
             if matches(group.group_id, patterns) and not is_own_group(group.group_id):
                 found = _listed(group, broker)
                 known = groups.get(group.group_id, found)
-                if known.problem or known.group_type != found.group_type:
-                    types = f"the brokers list the group as {known.group_type} and as {found.group_type}"
-                    found = replace(known, problem=known.problem or types)
-                groups[group.group_id] = found
+                problem = f"brokers {known.broker} and {broker} both list the group" if known.broker != broker else None
+                if known.group_type != found.group_type:
+                    problem = f"the brokers list the group as {known.group_type} and as {found.group_type}"
+                groups[group.group_id] = replace(known, problem=known.problem or problem)
     return dict(sorted(groups.items()))
 
 
@@ -201,6 +213,8 @@ def request_per_group(
         except SourceError:
             break
         pending = {group_id: relisted[group_id] for group_id in retriable if group_id in relisted}
+        faults |= _problems(pending)
+        pending = {group_id: group for group_id, group in pending.items() if group.problem is None}
     return values, faults, answered_s
 
 
@@ -255,7 +269,7 @@ def describe(
     applications = ApplicationReader(topics, topologies, groups, unknown)
     regex_time = group_description.RegexTime()
     read_consumer_group = partial(
-        group_description.read_consumer_group, topics={*topics, *unknown}, regex_time=regex_time
+        group_description.read_consumer_group, topics=sorted({*topics, *unknown}), regex_time=regex_time
     )
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, partial(_classic, read_application=applications.read)),

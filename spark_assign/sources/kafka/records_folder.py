@@ -112,13 +112,12 @@ class RecordsFolder:
 
         Raises:
             SourceError: another run has appended to the folder, or `fetched` ends with this error. What came until
-                then is stored.
+                then is stored, as with any other error.
         """
         pending: list[pa.Table] = []
         num_records = num_bytes = 0
         try:
             for part in fetched:
-                self.positions[part.partition] = part.next_offset
                 if len(part.records):
                     table = to_records(part.records, self._cluster, part.partition, _SCHEMA)
                     redacted = [
@@ -126,10 +125,11 @@ class RecordsFolder:
                     ]
                     pending.append(pa.Table.from_batches(redacted, _SCHEMA))
                     num_records, num_bytes = num_records + len(table), num_bytes + table.nbytes
+                self.positions[part.partition] = part.next_offset
                 if num_bytes >= _FILE_BYTES:
                     self._write(pending)
                     pending, num_bytes = [], 0
-        except SourceError:
+        except Exception:
             if pending:
                 self._write(pending)
             raise

@@ -57,6 +57,12 @@ ASSIGNORS: dict[str, TaskAssignor] = {name: partial(assign_tasks, release=of) fo
 FALLBACK = "fallback"
 """Name of the class that replaces the default in the classic protocol if end offsets can't be read."""
 
+UNKNOWN_STANDBYS = (
+    "without standbys, because their number isn't known (groups.standby_replicas is null). Grant DESCRIBE_CONFIGS on "
+    "the group, or give --standby-replicas"
+)
+"""`rules_note` of a group."""
+
 TASK, MOVE, METRICS, REJECTED = "task", "move", "metrics", "rejected"
 """Kinds of result rows; `followed_rounds` has the others."""
 
@@ -123,7 +129,10 @@ def _plan_streams_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows
     moves = list_moves(group_input, target)
     yield from _task_rows(group_input, target)
     yield from _move_rows(group_input, moves)
-    yield {"kind": METRICS, "assignor": params.name, **_compute_metrics(group_input, target, moves)}
+    given = [params.standby_replicas, *(row["standby_replicas"] for row in facts.rows["groups"])]
+    is_unknown = bool(group_input.group.tasks(stateful=True)) and all(each is None for each in given)
+    note = {"rules_note": UNKNOWN_STANDBYS if is_unknown else None}
+    yield {"kind": METRICS, "assignor": params.name, **_compute_metrics(group_input, target, moves), **note}
 
 
 # --- the classic protocol -----------------------------------------------------------------------------------------
