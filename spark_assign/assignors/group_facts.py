@@ -72,6 +72,7 @@ from spark_assign.numeric.arrays import (
     to_int_array,
     unpack,
 )
+from spark_assign.tables.quoting import in_text
 
 KINDS = (
     MEMBER,
@@ -697,7 +698,7 @@ def find_unsupported_groups(facts: IndexedFacts, action: str, kinds: Iterable[st
     return {
         group: (
             "out-of-scope",
-            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
+            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {in_text(kind)}')}. Nothing to {action}",
         )
         for group, kind in zip(facts.group_index[rows].tolist(), group_types, strict=True)
         if kind not in (None, "classic", "consumer", *kinds)
