@@ -408,7 +408,7 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
 
 def format_row(table: str, **values: object) -> str:
     """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
-    texts = (f"{name}={'null' if value is None else value}" for name, value in values.items())
+    texts = (f"{name}={'null' if value is None else in_text(str(value))}" for name, value in values.items())
     return f"{table}: {', '.join(texts)}"
 
 

@@ -127,8 +127,8 @@ def test_a_session(hostile: Path, history: str) -> None:
             ids = [group["group_id"] for group in found.structured_content["groups"]]
             planned = [await client.call_tool("plan_group", {"snapshot": "hostile", "group": each}) for each in ids[:2]]
             of_u = {"snapshot": "hostile", "group": "u"}
-            asked = ("describe_group", "plan_group", "simulate_group", "advise_group")
-            session["undescribed"] = [await client.call_tool(each, of_u) for each in asked]
+            questions = ("describe_group", "plan_group", "simulate_group", "advise_group")
+            session["undescribed"] = [await client.call_tool(each, of_u) for each in questions]
             (hostile / "topics.csv").write_text("cluster,topic,partitions\nc,t,5\n")
             again = await client.call_tool("plan_group", {"snapshot": "hostile", "group": ids[1]})
             session["hostile"] = [found, *planned, again]

@@ -354,3 +354,5 @@ def test_names_that_no_table_can_have(columns: dict[str, Any], topics: tuple[str
     """Tables have them once for each topic or partition. The group is undescribed; its rows could be faults of all."""
     member = group_description.MemberDescription({"member_id": "m", "position": 1, **columns}, topics, {})
     assert group_description.GroupDescription("Stable", "range", [member]).long_name() == problem
+    of_assignor = group_description.GroupDescription("Stable", "x" * 1_001, [])
+    assert of_assignor.long_name() == "assignor of groups has more than 1,000 bytes"

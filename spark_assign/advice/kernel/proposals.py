@@ -43,7 +43,7 @@ from spark_assign.groups.kernel.client_settings import (
     plan_switch,
 )
 from spark_assign.tables.errors import count
-from spark_assign.tables.quoting import in_text, shell_pattern_word, shell_word
+from spark_assign.tables.quoting import shell_pattern_word, shell_word
 
 Row = Mapping[str, Any]
 
@@ -327,7 +327,7 @@ def propose_balance(group: GroupFindings) -> AdviceItem | None:
         Adviser.ASSIGNOR,
         "assignor",
         f"Use {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, and "
-        f"{current[name]:,.2f} times with {in_text(group.assignor)}.",
+        f"{current[name]:,.2f} times with {group.assignor}.",
         f"{_SWITCH_RISK}. {steps}",
         f"compare --group {shell_pattern_word(group.group_id)}",
         setting,
