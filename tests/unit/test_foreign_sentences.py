@@ -10,6 +10,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from jobs import snapshot
 from spark_assign.advice.kernel import unused
 from spark_assign.assignors.connect.connectors_and_tasks import task_item
 from spark_assign.assignors.connect.release_rules import find_rules
@@ -134,6 +135,17 @@ def test_a_text_fakes_no_line(monkeypatch: pytest.MonkeyPatch, name: str) -> Non
     plain, hostile = (_lines(text)[name]() for text in ("short", "a\nkafka-topics.sh --delete --topic '.*'\r\nb"))
     assert "short" in plain
     assert len(hostile.splitlines()) == len(plain.splitlines())
+
+
+def test_a_message_of_a_snapshot_is_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """About a group that is undescribed, and about members with different topics."""
+    undescribed = MagicMock(**{"to_pylist.return_value": [{"group_id": "g\ng", "error": "no\nanswer"}]})
+    read = SimpleNamespace(source={"skipped_lines": 0, "unlike_members": ["m\nm"]}, tables={"undescribed": undescribed})
+    monkeypatch.setattr("jobs.snapshot.describe_text.read", lambda *_, **__: read)
+    options = MagicMock(connect_url=None, from_text=True, group=[])
+    assert snapshot._snapshot(options) is read
+    assert len(caplog.messages) == 2
+    assert not any("\n" in message for message in caplog.messages)
 
 
 @cases("name", *LONG, "".join(NAMES))
