@@ -64,6 +64,7 @@ from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.parameters import Param
+from spark_assign.tables.quoting import in_text
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -292,7 +293,7 @@ def _scenario_settings(options: Options, scenario: Scenario) -> tuple[Settings, 
 
 
 def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], data: GroupPictureData) -> None:
-    log.info("drawing group %s", group["group_id"])
+    log.info("drawing group %s", in_text(group["group_id"]))
     folder = Path(options.pictures_dir or ".").resolve()
     options.outcome.locations["pictures"] = str(folder)
     files = draw_group(data, group, folder, scenario.name, options.picture)

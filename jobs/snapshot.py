@@ -36,6 +36,7 @@ from spark_assign.sources.kafka.loads import LoadReadOptions
 from spark_assign.stores.locations import KEYS, shortened
 from spark_assign.tables.errors import ConfigError, SourceError, in_one_line
 from spark_assign.tables.parameters import Param, parameter_fields
+from spark_assign.tables.quoting import in_text
 
 log = logging.getLogger("spark_assign.snapshot")
 _MAX_STEP = 2_000
@@ -278,12 +279,10 @@ def _snapshot(options: Options) -> Snapshot:
     if skipped := snapshot.source["skipped_lines"]:
         log.info("%d lines of shells and loggers were skipped", skipped)
     if unlike := snapshot.source["unlike_members"]:
-        names = ", ".join(unlike[:3]) + ", …" * (len(unlike) > 3)
-        log.warning(
-            "%s", visible(f"members of {names} subscribe to different topics, and the text lacks them: plans are wrong")
-        )
+        names = ", ".join(map(in_text, unlike[:3])) + ", …" * (len(unlike) > 3)
+        log.warning("members of %s subscribe to different topics, and the text lacks them: plans are wrong", names)
     for row in snapshot.tables["undescribed"].to_pylist():
-        log.warning("%s", visible(f"{row['group_id']} is not described: {row['error']}"))
+        log.warning("%s", in_one_line(f"{in_text(row['group_id'])} is not described: {row['error']}"))
     return snapshot
 
 
@@ -340,7 +339,7 @@ def _connect_snapshot(options: Options) -> Snapshot:
         progress=_progress(options),
     )
     for text in snapshot.source.get("same_clusters", ()):
-        log.warning("%s", visible(text))
+        log.warning("%s", in_one_line(text))
     return snapshot
 
 

@@ -72,6 +72,7 @@ from spark_assign.numeric.arrays import (
     to_int_array,
     unpack,
 )
+from spark_assign.tables.quoting import in_text
 
 KINDS = (
     MEMBER,
@@ -407,7 +408,7 @@ def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int
 
 def format_row(table: str, **values: object) -> str:
     """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
-    texts = (f"{name}={'null' if value is None else value}" for name, value in values.items())
+    texts = (f"{name}={'null' if value is None else in_text(str(value))}" for name, value in values.items())
     return f"{table}: {', '.join(texts)}"
 
 
@@ -697,7 +698,7 @@ def find_unsupported_groups(facts: IndexedFacts, action: str, kinds: Iterable[st
     return {
         group: (
             "out-of-scope",
-            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
+            f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {in_text(kind)}')}. Nothing to {action}",
         )
         for group, kind in zip(facts.group_index[rows].tolist(), group_types, strict=True)
         if kind not in (None, "classic", "consumer", *kinds)

@@ -45,6 +45,7 @@ from spark_assign.numeric.arrays import (
     take_names,
     to_int_array,
 )
+from spark_assign.tables.quoting import in_text
 
 ALL_MEMBERS = -1
 """The subscriber set that contains all members of the group."""
@@ -568,7 +569,7 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
         }
         for row, code, value in _faults(topic, partition, values):
             name = facts.topic_names[int(topics.name[topic[row]])].as_py()
-            detail = f"loads: topic={name}, partition={partition[row]}{value}. {REMEDIES[code]}"
+            detail = f"loads: topic={in_text(name)}, partition={partition[row]}{value}. {REMEDIES[code]}"
             faults.setdefault(int(topics.group[topic[row]]), (code, detail))
         exists = (partition >= 0) & (partition < sizes[topic])
         position = start[topic[exists]] + partition[exists]

@@ -153,7 +153,7 @@ class Groups(Answer):
 
 @_columns(
     schema(
-        "member_id string, client_id string?, client_host string?, group_instance_id string?, partitions long",
+        "member_id string?, client_id string?, client_host string?, group_instance_id string?, partitions long",
         "lag long?, lag_known long?, in_messages_per_second double?",
     )
 )

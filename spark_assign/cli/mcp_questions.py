@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.advise import advise
 from spark_assign.api import Fleet
+from spark_assign.assignors.group_facts import REMEDIES
 from spark_assign.assignors.server import SERVER_ASSIGNORS
 from spark_assign.cli import mcp_answers as answers
 from spark_assign.cli.job_tables import stored_history
@@ -122,6 +123,12 @@ class _Group:
         unknown = fields.pop("unknown") if "unknown" in fields else self.fleet.unknown
         return self.snapshot.about(certainty, cluster=self.row["cluster"], unknown=unknown, **fields)
 
+    def problem(self) -> str | None:
+        """Returns why the snapshot has no description of the group; None if it has one."""
+        unknown = self.fleet.unknown_groups
+        rows = [] if unknown is None or self.row["members"] is not None else collected(unknown.limit(1))
+        return next((str(row["error"]) for row in rows), None)
+
     def planned(self, assignor: str, *changes: Any) -> tuple[Plan, Mapping[str, Any]]:
         """Returns the plan of the group after changes, and its metrics. Raises ConfigError if there is no plan."""
         key = ("plan", self.row["cluster"], self.row["group_id"], assignor, changes if any(changes) else ())
@@ -134,7 +141,9 @@ class _Group:
     def changed(self, add: int = 0, remove: int = 0, topic: str | None = None, partitions: int | None = None) -> Fleet:
         """Returns the fleet of the group after changes. Raises ConfigError if one of them isn't possible."""
         fleet, members = self.fleet, self.row["members"]
-        if members is not None and remove >= members:  # None: the snapshot has no description of the group
+        if members is None:
+            raise ConfigError(f"The group is undescribed: {self.problem()}. {REMEDIES['undescribed']}.")
+        if remove >= members:
             why = "and at least one must remain" if members else "so nothing is assigned"
             raise ConfigError(f"The group has {count(members, 'member') if members else 'no members'}, {why}.")
         if (topic is None) != (partitions is None):
@@ -202,6 +211,7 @@ class Questions:
         of = self._group(group, snapshot)
         owned = of.fleet.ownership_slices()
         unknown = [] if owned is not None else ["What members own isn't known."]
+        unknown += [f"The members of the group aren't known: {why}."] if (why := of.problem()) else []
         unknown += [] if of.row["lag"] is not None else ["The lag of the group isn't known."]
         owned = dataframe_of_rows(self._spark, [], ASSIGNMENT_SLICES) if owned is None else owned
         if not owned.where(F.col("count") > MAX_PARTITIONS).isEmpty():
@@ -308,6 +318,7 @@ class Questions:
         version = _version(location), _version(self._history)
         if name not in self._read or self._read[name].version != version:
             fleet, times = Fleet.read(self._spark, location), dict[str, Any]()
+            _ = fleet.checked  # FleetError: a faulty row that belongs to no group
             shape = Shape("A snapshot", {"offsets": OFFSETS}, ())
             offsets = read_checked_tables(self._spark, shape, location).get("offsets")
             with contextlib.suppress(SourceError):  # it has no offsets, or no time

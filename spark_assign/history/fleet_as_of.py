@@ -199,7 +199,7 @@ def tables_as_of(
     undescribed = _damaged(history, is_covered, moment).unionByName(
         _incomplete(history.rejected, memberships, subscriptions, owned, streams_members)
     )
-    for table in (memberships, subscriptions, ownership):
+    for table in (memberships, subscriptions, ownership, last_rebalances):
         undescribed = undescribed.unionByName(_long_names(table))
     others = history.groups.where(~is_consumer_group | (F.col("start_time") > moment))
     others = others.join(streams_members, GROUP_KEY, "left_anti")  # which were applications at this time

@@ -26,6 +26,7 @@ from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.locations import read_file, text_of
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.quoting import in_text
 from spark_assign.tables.schema_fields import schema
 
 FORMATS = (
@@ -136,11 +137,11 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
     present = without_removed(fleet.replicas.where(matches(cluster=cluster))).select(*_KEY, "replicas")
     names = [row["cluster"] for row in present.select("cluster").distinct().orderBy("cluster").limit(3).collect()]
     if len(names) != 1:
-        found = f"the fleet has several: {', '.join(names)}, …" if names else f"{cluster} matches none"
+        found = f"the fleet has several: {', '.join(map(in_text, names))}, …" if names else f"{cluster} matches none"
         raise ConfigError(f"--reassignment is of one cluster, and {found}. Give its name with --cluster")
     given = dataframe_of_rows(present.sparkSession, [{"cluster": names[0], **row} for row in rows], _ROWS)
     if missing := given.join(present, _KEY, "left_anti").orderBy(*_KEY).limit(1).collect():
-        lacks = f"{names[0]} has no partition {missing[0]['topic']}-{missing[0]['partition']}"
+        lacks = f"{in_text(names[0])} has no partition {missing[0]['topic']}-{missing[0]['partition']}"
         raise ConfigError(f"--reassignment: {lacks}. Take a new snapshot, or correct it")
     placed = present.withColumnRenamed("replicas", "previous_replicas").join(given, _KEY, "left")
     placed = placed.withColumn("new_replicas", F.coalesce("target", "previous_replicas"))

@@ -36,6 +36,7 @@ from spark_assign.report.listed_groups import (
 )
 from spark_assign.report.views import Column, View, words
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import shell_word
 
@@ -107,10 +108,10 @@ def format_advice(rows: Rows) -> list[str]:
         if row["category"] != category:
             category = row["category"]
             lines += ["", f"{TITLES.get(category, category)}:"]
-        lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['action']}. {row['description']}")
+        lines.append(in_one_line(f"{row['rank']:>4}. {subject_name(row)}: {row['action']}. {row['description']}"))
         if row["gain"] is not None:
             lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}")
-        lines.append(f"      risk {row['risk']}")
+        lines.append(in_one_line(f"      risk {row['risk']}"))
         lines += [f"      set  {line}" for line in (row["settings"] or "").splitlines()]
         lines.append(f"      see  {row['command']}")
     return lines
@@ -197,8 +198,8 @@ def format_not_recommended(rows: Rows) -> list[str]:
     ordered = sorted(
         rows, key=lambda row: (row["cluster"], row["group_id"] or "", row["adviser"], row["code"], row["detail"])
     )
-    lines = [f"  {subject_name(row)}, {row['adviser']}: {row['code']}. {row['detail']}" for row in ordered]
-    return ["", "Not recommended:", *lines]
+    lines = (f"  {subject_name(row)}, {row['adviser']}: {row['code']}. {row['detail']}" for row in ordered)
+    return ["", "Not recommended:", *map(in_one_line, lines)]
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
@@ -328,9 +329,9 @@ def format_membership(groups: Rows, options: Rows) -> str:
     lines: list[str] = []
     options_by_group = by_group(options)
     for group in groups:
-        lines += [*([""] if lines else []), f"{group_name(group)}: {group['summary']}"]
+        lines += [*([""] if lines else []), in_one_line(f"{group_name(group)}: {group['summary']}")]
         lines += [f"    {line}" for line in (group["settings"] or "").splitlines()]
-        lines += [f"  Warning: {group['warning_text']}"] if group["warning_text"] else []
+        lines += [in_one_line(f"  Warning: {group['warning_text']}")] if group["warning_text"] else []
         table = [
             ["membership", "protocol", "session", "restart", "longest", "rebalances", "crash", "longest", "expected"]
         ]

@@ -31,6 +31,7 @@ from spark_assign.report.report_data import MOST_GROUPS
 from spark_assign.report.views import GROUP, Column, View, figure
 from spark_assign.spark.engine import cached, uncached
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
 
 _MAX_REJECTED = 10
@@ -148,7 +149,7 @@ def _switch_lines(rows: Rows) -> list[str]:
     ways = views.grouped([row for row in rows if row["switch_steps"]], itemgetter("switch_steps", "settings"))
     lines = ["", "How to switch:"] if ways else []
     for (switch, settings), groups in ways.items():
-        lines.append(f"    {', '.join(map(group_name, groups))}: {switch}")
+        lines.append(f"    {', '.join(map(group_name, groups))}: {in_one_line(switch)}")
         lines += [f"      {line}" for line in (settings or "").splitlines()]
     return lines
 

@@ -15,11 +15,11 @@ from spark_assign.comparison.declared_changes import NAME, FleetChange
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.groups.kernel.client_settings import plan_switch
-from spark_assign.report.formatting import DASH, Row, change, count, duration, listed, number, one_line, ratio
+from spark_assign.report.formatting import DASH, Row, change, count, duration, listed, number, ratio
 from spark_assign.report.listed_groups import collected, num_rows
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.quoting import MAX_CODE, markdown_block
+from spark_assign.tables.quoting import MAX_CODE, in_text, markdown_block
 from spark_assign.tables.quoting import markdown_code as code
 
 MAX_LINES = 60
@@ -222,6 +222,6 @@ def _remedies(review: Review) -> tuple[list[str], list[str]]:
                 f"group {review.group(row)}: with {code(best['assignor'])}, {' and '.join(gains) or 'the same'}."
             )
         if switch[0]:
-            groups.setdefault(switch, []).append(one_line(key[1])[:MAX_CODE])
+            groups.setdefault(switch, []).append(in_text(key[1], MAX_CODE))
     steps = [f"{', '.join(names)}: {text}\n{settings}" for (text, settings), names in groups.items()]
     return texts, [line for step in steps for line in step.splitlines()]

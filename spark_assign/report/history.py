@@ -43,7 +43,9 @@ from spark_assign.report.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INT
 from spark_assign.report.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.views import GROUP, Column, View, figure, words
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.quoting import in_text
 
 Tables = Mapping[str, DataFrame]
 
@@ -200,8 +202,8 @@ def _cluster_wide_lines(rebalances: DataFrame, limit: int) -> list[str]:
     idle = rebalances.where("idle").groupBy("cluster", period).agg(F.count_distinct("group_id").alias("groups"))
     rows = idle.where(F.col("groups") >= _MIN_GROUPS).orderBy("cluster", "period").limit(limit)
     return [
-        f"Cluster-wide change in {row['cluster']} from {format_time(row['period']['start'])} UTC: idle epochs of "
-        f"{count(row['groups'], 'group')}, probably because replicas moved to other racks"
+        f"Cluster-wide change in {in_text(row['cluster'])} from {format_time(row['period']['start'])} UTC: idle epochs "
+        f"of {count(row['groups'], 'group')}, probably because replicas moved to other racks"
         for row in collected(rows)
     ]
 
@@ -280,7 +282,7 @@ def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Ro
     events = [cells for _, _, cells in sorted(rows, key=lambda row: row[:2])]
     num_earlier = group["rebalances"] + group["idle_epochs"] - len(rebalances)
     return [
-        f"{group_name(group)}: {_describe_group(group)}",
+        in_one_line(f"{group_name(group)}: {_describe_group(group)}"),
         *(aligned([header, *events], words=(0, 3)) if events else ()),
         *([f"  … and {num_earlier:,} earlier rebalances, in the table rebalances"] if num_earlier > 0 else ()),
     ]
@@ -288,7 +290,7 @@ def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Ro
 
 def _describe_group(group: Row) -> str:
     """Describes a group in a few sentences."""
-    assignor, state = (f"{group['assignor']}, " if group["assignor"] else ""), group["state"]
+    assignor, state = (f"{in_text(group['assignor'])}, " if group["assignor"] else ""), group["state"]
     size = f"{count(group['members'], 'member')} and {count(group['partitions'], 'partition')} at the end"
     sentences = [f"{type_of(group)} group, {assignor}{size}{f' ({state})' if state else ''}."]
     if group["rebalances"]:
@@ -568,6 +570,6 @@ def application_texts(groups: DataFrame | None, limit: int) -> list[str]:
     notes = F.explode(F.concat(F.array(F.concat(F.lit("not planned: "), "problem")), "caveats"))
     rows = groups.where("caveats is not null").select("cluster", "group_id", notes.alias("note"))
     found = rows.where("note is not null").orderBy("cluster", "group_id", "note").limit(limit + 1).collect()
-    lines = [f"  {group_name(row.asDict())}: {row.note}" for row in found[:limit]]
+    lines = [in_one_line(f"  {group_name(row.asDict())}: {row.note}") for row in found[:limit]]
     more = ["  … (more in the table groups: problem, caveats)"] if len(found) > limit else []
     return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []

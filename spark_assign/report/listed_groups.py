@@ -35,6 +35,7 @@ from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import any_true, matches
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.quoting import in_text
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
 """Metrics that are summed over groups."""
@@ -332,7 +333,7 @@ def similar_name(table: DataFrame, column: str, name: str) -> str:
     distances = names.withColumn("distance", F.levenshtein("name", F.lit(name)))
     near = distances.where((F.col("distance") <= most) | contains)
     near = near.orderBy("distance", "name").limit(1)
-    return "".join(f" Did you mean {row['name']}?" for row in near.collect() if row["distance"])  # one row
+    return "".join(f" Did you mean {in_text(row['name'])}?" for row in near.collect() if row["distance"])  # one row
 
 
 def possible_variants(summary: DataFrame) -> DataFrame:

@@ -40,6 +40,7 @@ from spark_assign.report.listed_groups import (
 from spark_assign.report.views import GROUP, PARTITION, Column, View, figure, lines_of_each
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import comment_text, kubernetes_name, string_literal
 
@@ -223,7 +224,7 @@ def format_curves(sizes: Rows, curves: Rows, topics: Rows = ()) -> str:
     curves_by_group, topics_by_group = by_group(curves), dict(by_group(topics))
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
-        lines += [*([""] if lines else []), heading]
+        lines += [*([""] if lines else []), in_one_line(heading)]
         rows = [row for row in curves_by_group[group_key(size)] if row["assignor"] == size["assignor"]]
         lines += CURVE.lines(rows, len(rows))[2:]
         found = sorted(topics_by_group.pop(group_key(size), ()), key=lambda row: row["topic"])

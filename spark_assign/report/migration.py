@@ -28,6 +28,7 @@ from spark_assign.report.formatting import (
 from spark_assign.report.listed_groups import count_by, first_of_each, read_rejected_lines
 from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, figure, lines_of_each, words
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 
 
 def _cross_rack(row: Row) -> str:
@@ -132,10 +133,11 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
     steps_by_group = by_group(steps)
     for group in groups:
         online = {True: ", online", False: ", offline", None: ""}[group["online"]]
-        lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}{online}. {group['reasons']}"]
+        heading = f"{group_name(group)}: {group['verdict']}{online}. {group['reasons']}"
+        lines += [*([""] if lines else []), in_one_line(heading)]
         for step in steps_by_group[group_key(group)]:
             lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
-            lines.append(f"     {step['description']}")
+            lines.append(in_one_line(f"     {step['description']}"))
     if any(all(name in step["description"] for name in FORBIDDEN) for step in steps):
         lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in FORBIDDEN.items()]
@@ -168,10 +170,11 @@ def format_restarts(groups: Rows, steps: Rows) -> str:
     lines: list[str] = []
     steps_by_group = by_group(steps)
     for group in groups:
-        lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}. {group['note']}"]
+        lines += [*([""] if lines else []), in_one_line(f"{group_name(group)}: {group['verdict']}. {group['note']}")]
         group_steps = steps_by_group[group_key(group)]
         full_stops = [step for step in group_steps if step["leader"] is None]
-        lines += [f"  {step['step']}. {step['step_type']}: {step['description']}{_costs(step)}" for step in full_stops]
+        texts = (f"  {step['step']}. {step['step_type']}: {step['description']}{_costs(step)}" for step in full_stops)
+        lines += map(in_one_line, texts)
         if restarts := [step for step in group_steps if step["leader"] is not None]:
             lines += _restarts_table(restarts)
     return "\n".join(lines)
@@ -180,7 +183,7 @@ def format_restarts(groups: Rows, steps: Rows) -> str:
 def _restarts_table(steps: Rows) -> list[str]:
     """Returns one line per restart, and below the table each distinct description with its steps."""
     ordinals = values_by_key((step["description"], step["step"]) for step in steps)
-    descriptions = [f"  {_step_range(numbers)}: {description}" for description, numbers in ordinals.items()]
+    descriptions = [in_one_line(f"  {_step_range(each)}: {description}") for description, each in ordinals.items()]
     return [*RESTARTS.lines(steps, len(steps))[2:], *descriptions]
 
 

@@ -13,6 +13,7 @@ from spark_assign.report.listed_groups import collected, num_rows, read_rejected
 from spark_assign.report.views import GROUP, PARTITION, Column, View, bars, figure, span, words
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
+from spark_assign.tables.quoting import in_text
 from spark_assign.tables.replicas import CLUSTER_CHECK
 
 Tables = Mapping[str, DataFrame]
@@ -234,7 +235,7 @@ def note_missing_racks(brokers: DataFrame) -> str | None:
     clusters = [row["cluster"] for row in found.limit(4).collect()]
     if not clusters:
         return None
-    names = ", ".join(clusters[:3]) + ", …" * (len(clusters) > 3)
+    names = ", ".join(map(in_text, clusters[:3])) + ", …" * (len(clusters) > 3)
     return f"No broker of {names} has a rack, so the plan ignores racks. If there are racks, give them with --rack"
 
 

@@ -25,6 +25,7 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
+from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
 
 _SUMS = ("bytes_per_day", "cost_at_least", "cost_at_most", "partitions", "partitions_without_bytes")
@@ -100,7 +101,7 @@ def _unknown_lines(rows: Rows, limit: int, currency: str | None) -> list[str]:
         cost = ""
         if row["cost_at_most"] is not None:
             cost = f"between {row['cost_at_least']:,.2f} and {format_money(row['cost_at_most'], currency)} a day. "
-        lines.append(f"  {group_name(row)}: {cost}{row['reason']}")
+        lines.append(in_one_line(f"  {group_name(row)}: {cost}{row['reason']}"))
     return [*lines, *(["  … and more, in the table zones"] if len(rows) > limit else [])]
 
 

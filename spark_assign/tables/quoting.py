@@ -88,7 +88,7 @@ def markdown_code(text: str) -> str:
     Markdown obeys nothing inside a code span: no link, no image, no `@name`, no HTML. The fence is longer than any run
     of backticks inside (CommonMark 6.1). A `|`, which ends a cell before code spans are found, becomes `\\x7c`.
     """
-    shown = comment_text(text if len(text) <= MAX_CODE else f"{text[:MAX_CODE]}…").replace("|", "\\x7c")
+    shown = in_text(text, MAX_CODE).replace("|", "\\x7c")
     fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(shown)), default=0))
     is_plain = shown.strip(" ") == shown != "" and not shown.startswith("`") and not shown.endswith("`")
     return f"{fence}{shown}{fence}" if is_plain else f"{fence} {shown or '(empty)'} {fence}"
@@ -105,6 +105,12 @@ def comment_text(text: str) -> str:
     return "".join(each if each.isprintable() else _literal_character(each) for each in text)
 
 
+def in_text(name: str, most: int = 249) -> str:
+    """Returns a name for a sentence: one line, cut at `most` characters. The default is the longest name of a topic."""
+    shown = comment_text(name[: most + 1])
+    return shown if len(shown) <= most else f"{shown[:most]}…"
+
+
 def mermaid_text(text: str) -> str:
     """Returns a text for a label of a Mermaid diagram: its special characters, its keywords, and everything that isn't
     printable as character codes.
@@ -117,8 +123,8 @@ def chat_text(text: str) -> str:
     """Returns the start of a text for a message of Slack, Mattermost, or Teams, as one line in which nothing is a link
     with another text, or notifies a channel.
     """
-    text = comment_text(text if len(text) <= _MAX_CHAT else f"{text[:_MAX_CHAT]}…")
-    return html.escape(_CHAT_SYNTAX.sub(lambda match: f"\\x{ord(match[0]):02x}", text), quote=False)
+    shown = _CHAT_SYNTAX.sub(lambda match: f"\\x{ord(match[0]):02x}", in_text(text, _MAX_CHAT))
+    return html.escape(shown, quote=False)
 
 
 def _literal_character(character: str) -> str:

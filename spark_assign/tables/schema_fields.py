@@ -46,7 +46,7 @@ def schema(*texts: str) -> T.StructType:
     return T.StructType(columns(*texts))
 
 
-_NAMES = {"cluster", "connector", "id", "ids", "subtopology", "topic", "topics"}
+_NAMES = {"assignor", "assignors", "cluster", "connector", "id", "ids", "subtopology", "topic", "topics"}
 
 
 MAX_NAME_BYTES = 32_767
@@ -82,7 +82,7 @@ def is_name(column: str) -> bool:
     """Checks whether a text column has names: of Kafka, which writes at most 32,767 bytes of them, or of a cluster.
 
     Examples:
-        >>> [is_name(each) for each in ("cluster", "member_ids", "source_topics", "error", "topic_regex")]
+        >>> [is_name(each) for each in ("assignor", "member_ids", "source_topics", "error", "topic_regex")]
         [True, True, True, False, False]
     """
     return column.rpartition("_")[2] in _NAMES

@@ -200,7 +200,8 @@ def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:
     """The comment has the message, as code; a fork, which can't comment, fails by the comparison only."""
     repository.change("kind: KafkaTopic\n<img>: [}\n")
     repository.write("refuses", "1")
-    assert repository.run()[0] == 2
+    code, log = repository.run()
+    assert (code, "The comment can't be written: see the error above" in log) == (2, True)
     assert repository["comment"].splitlines()[1] == "### Kafka: not compared"
     assert "    " in repository["comment"]
     assert "t.yaml:2: isn't valid YAML" in repository["comment"]

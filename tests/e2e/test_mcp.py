@@ -62,7 +62,7 @@ def server(*arguments: str) -> StdioServerParameters:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A snapshot of a group with a hostile ID, and of one that only has offsets."""
+    """A snapshot of a group with a hostile ID, of one that only has offsets, and of one that is undescribed."""
     tables = {
         "topics": [("cluster", "topic", "partitions"), ("c", "t", 3)],
         "members": [("cluster", "group_id", "member_id"), ("c", INJECTED, "m1"), ("c", INJECTED, "m2")],
@@ -71,6 +71,7 @@ def hostile(tmp_path: Path) -> Path:
             *(("c", INJECTED, f"m{n}", "t") for n in (1, 2)),
         ],
         "groups": [("cluster", "group_id", "assignor"), ("c", INJECTED, "range"), ("c", "gone", None)],
+        "undescribed": [("cluster", "group_id", "error"), ("c", "u", "it timed\nout")],
     }
     (tmp_path / "hostile").mkdir()
     for name, rows in tables.items():
@@ -124,7 +125,10 @@ def test_a_session(hostile: Path, history: str) -> None:
             session["wrong"] = [await client.call_tool(name, {**OF_SAMPLE, **given}) for name, given, _ in WRONG]
             found = await client.call_tool("find_groups", {"snapshot": "hostile"})
             ids = [group["group_id"] for group in found.structured_content["groups"]]
-            planned = [await client.call_tool("plan_group", {"snapshot": "hostile", "group": each}) for each in ids]
+            planned = [await client.call_tool("plan_group", {"snapshot": "hostile", "group": each}) for each in ids[:2]]
+            of_u = {"snapshot": "hostile", "group": "u"}
+            questions = ("describe_group", "plan_group", "simulate_group", "advise_group")
+            session["undescribed"] = [await client.call_tool(each, of_u) for each in questions]
             (hostile / "topics.csv").write_text("cluster,topic,partitions\nc,t,5\n")
             again = await client.call_tool("plan_group", {"snapshot": "hostile", "group": ids[1]})
             session["hostile"] = [found, *planned, again]
@@ -150,6 +154,9 @@ def test_a_session(hostile: Path, history: str) -> None:
     assert plan == {**plan, "group_id": injected, "assignor": "range", "partitions": 3}
     assert "The group has no members" in text(gone)
     assert again.structured_content["plan"]["partitions"] == 5, "a snapshot that has changed is read again"
+    described, *others = session["undescribed"]
+    assert r"The members of the group aren't known: it timed\nout." in described.structured_content["unknown"]
+    assert all(r"The group is undescribed: it timed\nout. Its members" in text(answer) for answer in others)
     missing, still_there = session["gone"]
     assert missing.is_error
     assert "there is no folder" in text(missing)

@@ -263,12 +263,18 @@ def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest
             *(group("long", "classic"), rebalance("long", 1, TEN, "range")),
             *({**row, "rack_id": "r" * 40_000} for row in member("long", "l", TEN, None, has)),
             *(group("assigned", "classic"), rebalance("assigned", 1, TEN, "range"), *of_another_topic),
+            *(
+                group("named", "classic"),
+                rebalance("named", 1, TEN, "a" * 1_001),
+                *member("named", "n", TEN, None, has),
+            ),
         ],
     )
     place = "the record in partition 1 of __consumer_offsets, offset 5, can't be read: short"
     later = [
         *(("assigned", "topic has more than 1,000 bytes"), ("damaged", place), ("huge", "too-many-members: huge's")),
-        *(("long", "rack_id has more than 1,000 bytes"), ("shared", place)),
+        *(("long", "rack_id has more than 1,000 bytes"), ("named", "assignor has more than 1,000 bytes")),
+        ("shared", place),
         ("unassigned", "unreadable-assignment: unassigned's"),
     ]
     fleet = Fleet.as_of(history, TEN)

@@ -542,6 +542,7 @@ LONG_FAULT = (
         ({"member_id": ["a" * 32_767, "é" * 16_384]}, NAME_FAULT.format("member_id", 2)),
         ({"topics": [None, [], ["a", None], ["a", "x" * 32_768]]}, NAME_FAULT.format("topics", 4)),
         ({"topic": _dictionary("x" * 32_768)}, NAME_FAULT.format("topic", 1)),
+        ({"assignor": ["range", "x" * 32_768]}, NAME_FAULT.format("assignor", 2)),
         ({"error": _dictionary("x" * 1_001)}, LONG_FAULT),
         ({"states": [[{"connector": "x" * 1_001}] * 10]}, LONG_FAULT),
         ({"member_id": ["m", "x" * 1_001], "topics": [None, ["a"] * 10]}, LONG_FAULT),

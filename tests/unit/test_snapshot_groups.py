@@ -407,6 +407,8 @@ def test_names_that_no_table_can_have(columns: dict[str, Any], names: dict[str, 
     member_columns = {"member_id": "m", "position": 1, **columns}
     member = group_description.MemberDescription(member_columns, **{"topics": (), "owned": ()} | names)
     assert group_description.GroupDescription("Stable", "range", [member]).long_name() == problem
+    of_assignor = group_description.GroupDescription("Stable", "x" * 1_001, [])
+    assert of_assignor.long_name() == "assignor of groups has more than 1,000 bytes"
 
 
 def test_an_assignment_with_names_that_no_table_can_have() -> None:

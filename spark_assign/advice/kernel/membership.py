@@ -55,6 +55,7 @@ from spark_assign.simulation.kernel.simulation_input import (
     read_simulation_inputs,
 )
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
+from spark_assign.tables.quoting import in_text
 
 GROUP_ROW, OPTION_ROW, REJECTED = ("group", "option", "rejected")
 
@@ -122,7 +123,7 @@ class _Group:
         self.assignor = next((row["assignors"][0] for row in rows["groups"] if row["assignors"]), None)
         kind = next((row["group_type"] for row in (*rows["groups"], *rows["leaders"]) if row["group_type"]), None)
         if kind not in (None, "classic", "consumer"):
-            group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
+            group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {in_text(kind)}")
             self.fault = ("out-of-scope", f"{group_type}, which this adviser doesn't support")
             return
         if not rows["members"]:

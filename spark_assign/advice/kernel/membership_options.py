@@ -70,6 +70,7 @@ from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.ownership_log import Partition
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 RESTART, CRASH = "restart", "crash"
 
@@ -475,7 +476,7 @@ def settings(choice: MembershipChoice, clients: ClientFacts, assignor: str | Non
 def warnings(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> Iterator[tuple[str, str]]:
     """Yields code and text of each risk."""
     if clients.pod is not None:
-        text = f"{clients.pod} looks like a pod of a Deployment, whose name changes with each restart."
+        text = f"{in_text(clients.pod)} looks like a pod of a Deployment, whose name changes with each restart."
         if clients.static:
             text += " If the instance id contains it, each restart adds a member, and the old one expires late."
         else:

@@ -55,6 +55,7 @@ from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 RIGHT_SIZED, UNDER_PROVISIONED, OVER_PROVISIONED = "right-sized", "under-provisioned", "over-provisioned"
 CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"
@@ -180,18 +181,19 @@ def _reason(
     key_note = "More partitions move keys to other partitions, so the order of a key's messages is lost once."
     is_short = (row["partitions_needed"] or 0) > sizing.partitions
     more = f"at least {count(row['partitions_needed'], 'partition')} in total" if is_short else "more partitions"
+    hot = f"{in_text(row['hot_topic'])}-{row['hot_partition']}" if row["hot_topic"] else ""
     if verdict == CANNOT_KEEP_UP and sizing.is_share:
         at_once = f"at most {count(sizing.sharing, 'member')} can work on a partition at the same time"
         locks = f"{criteria.record_locks:,} record locks, {criteria.records_in_flight:,} records per member"
         return (
-            f"{row['hot_topic']}-{row['hot_partition']} receives {hot_high:,.0f} messages/s at its peak, and all "
+            f"{hot} receives {hot_high:,.0f} messages/s at its peak, and all "
             f"partitions {sizing.load_at_quantile:,.0f}. Of the group, {at_once} ({locks}), "
             f"{sizing.most_members:,} altogether, and {capacity}. Raise share.partition.max.record.locks, lower "
             f"max.poll.records, or use {more}."
         )
     if verdict == CANNOT_KEEP_UP and hot_high * (1 + criteria.headroom) > sizing.capacity:
         return (
-            f"{row['hot_topic']}-{row['hot_partition']} alone receives {hot_high:,.0f} messages/s at its peak, and "
+            f"{hot} alone receives {hot_high:,.0f} messages/s at its peak, and "
             f"{capacity}. Use faster members, or, if the messages have many keys, {more}. {key_note}"
         )
     if verdict == CANNOT_KEEP_UP:

@@ -41,7 +41,7 @@ from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.tables.errors import count
 from spark_assign.tables.parameters import Param
-from spark_assign.tables.quoting import shell_word
+from spark_assign.tables.quoting import in_text, shell_word
 
 UNUSED_ROW, REJECTED = "unused", "rejected"
 TOPIC, GROUP, PARTITIONS, SUBSCRIPTION = SUBJECTS = ("topic", "group", "partitions", "subscription")
@@ -141,7 +141,7 @@ def _topic(row: Row, missing: list[str]) -> dict[str, Any]:
         known = "its cleanup.policy isn't known" if policy is None else "it is compacted"
         doubts.append(f"{known}: readers load a compacted topic from its start, without a group")
     doubts += ["MirrorMaker copies topics of this cluster, without a group"] if row["has_mirrors"] else []
-    doubts += [f"{row['commit_group']} can return"] if row["commit_groups"] else []
+    doubts += [f"{in_text(row['commit_group'])} can return"] if row["commit_groups"] else []
     doubts += [] if _TOPIC_NAME.fullmatch(topic) else ["its name isn't a valid name of a topic"]
     return _finding(row, facts, missing, doubts + row["doubts"], lambda: topic_commands(topic))
 

@@ -29,6 +29,7 @@ from spark_assign.assignors.connect import (
     incremental_cooperative_assignor_2_6,
 )
 from spark_assign.assignors.connect.rebalance_input import RebalanceInput, RebalanceResult
+from spark_assign.tables.quoting import in_text
 
 PROTOCOL_2_6 = "compatible-2.6"
 PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
@@ -101,6 +102,7 @@ def find_rules(protocol: str) -> tuple[ConnectRules, str | None]:
     if name == PROTOCOL_2_6:
         return PROFILES["2.6.2"], None
     found = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?(?!\d)", version, re.ASCII)
+    version = in_text(version)
     if found is None:
         return LATEST, f"as 3.6.1 to 4.4, because the release is {version or 'unknown'}"
     given = int(found[1]), int(found[2]), 1_000 if found[3] is None else int(found[3])

@@ -36,6 +36,7 @@ from spark_assign.numeric.arrays import (
     row_numbers,
     starts_new_key,
 )
+from spark_assign.tables.quoting import in_text
 
 # --- the order in which the group coordinator passes members, topics, and partitions to its assignors ---------
 #
@@ -388,7 +389,7 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
     for topic in nameless_topics.tolist():
         if id_texts[topic] is not None:
             detail = (
-                f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} isn't an ID. "
+                f"topics: topic_id {id_texts[topic]!r:.260} of {in_text(specs.topic[topic].as_py())} isn't an ID. "
                 "Kafka prints one as 22 characters"
             )
             rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))

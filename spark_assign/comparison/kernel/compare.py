@@ -43,6 +43,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 
 def _later_rounds(
@@ -456,7 +457,7 @@ def _current_remarks(best: AssignorMetrics, compared: Sequence[AssignorMetrics],
     if best.assignor == configured:
         return ["the group uses it already"]
     if configured and configured not in {metrics.assignor for metrics in compared}:
-        return [f"the group uses {configured}, which isn't compared"]
+        return [f"the group uses {in_text(configured)}, which isn't compared"]
     return []
 
 

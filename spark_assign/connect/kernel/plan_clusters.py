@@ -39,6 +39,7 @@ from spark_assign.connect.kernel.indexed_facts import CLOCK, NO_INDEX, TABLES, I
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.numeric.arrays import BoolArray, IntArray, KeyIndex, mask_from_indexes, starts_new_key
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 _UNEVEN = 2
 """Tasks of a connector that one worker has above an even share, from which the connector is uneven."""
@@ -410,7 +411,7 @@ def _uneven_note(names: Sequence[str], rebalance: RebalanceInput, result: Rebala
     of, total = tasks[-worst], tasks[-worst].total()
     even = f". With tasks.max={total + -total % size:,}, each worker can have the same number" if total % size else ""
     return (
-        f"one worker has {max(of.values()):,} of {count(total, 'task')} of {names[-worst]}, which are on "
+        f"one worker has {max(of.values()):,} of {count(total, 'task')} of {in_text(names[-worst])}, which are on "
         f"{len(of):,} of {count(size, 'worker')}: Connect balances the sum over all connectors. Stop and resume the "
         f"connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest{even}"
     )

@@ -34,7 +34,7 @@ from spark_assign.groups.kernel.client_libraries import (
     candidates,
     read_clients,
 )
-from spark_assign.tables.quoting import shell_word
+from spark_assign.tables.quoting import in_text, shell_word
 
 ONE, ROLLING, STOP_ALL = "one rolling restart", "two rolling restarts", "stop all"
 NOT_THERE, SERVER = "not in this library", "server side"
@@ -165,6 +165,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     if refusal := find_refusals(clients, to):
         return AssignorSwitch(NOT_THERE, f"{refusal}: keep what the group runs with.")
     stop, alone = f"Stop all members, then start them with {to} alone", ((to,),)
+    own = now and in_text(now)
     if now is None:
         return AssignorSwitch(STOP_ALL, f"{stop}: what the group runs with is not known.", alone)
     if now == to:
@@ -179,7 +180,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
         check = "" if is_all_known else f" First make sure that your client library has {to}."
         return AssignorSwitch(
             ROLLING,
-            f"Two rolling restarts: first with {to} added behind {now}, then with {to} alone. Both follow one "
+            f"Two rolling restarts: first with {to} added behind {own}, then with {to} alone. Both follow one "
             f"protocol, so every client library allows it.{check}",
             both,
         )
@@ -194,7 +195,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
         does = "does" if len(refusing) == 1 else "do"
         return AssignorSwitch(
             STOP_ALL,
-            f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {now} and {to} in one list.{since}",
+            f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {own} and {to} in one list.{since}",
             alone,
         )
     if is_all_known:
@@ -206,13 +207,13 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
         )
         return AssignorSwitch(
             ROLLING,
-            f"Two rolling restarts: first with {to} added to {now}, then with {to} alone. {_listed(known)} {allow} "
+            f"Two rolling restarts: first with {to} added to {own}, then with {to} alone. {_listed(known)} {allow} "
             f"that.{since}{default}",
             both,
         )
     return AssignorSwitch(
         STOP_ALL,
-        f"{stop}: that is safe for every client. Two rolling restarts, the first with {now} and {to} in one list, work "
+        f"{stop}: that is safe for every client. Two rolling restarts, the first with {own} and {to} in one list, work "
         f"with {MIXING} only; librdkafka (Python, Go, .NET, Node) doesn't start with such a list.",
         alone,
     )

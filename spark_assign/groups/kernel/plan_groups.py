@@ -83,6 +83,7 @@ from spark_assign.numeric.arrays import (
     take_names,
 )
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
@@ -251,7 +252,7 @@ def _find_rejection(
     if assignor not in registered and not is_release_assignor(assignor):
         return (
             "unknown-assignor",
-            f"It is configured with {assignor}. Name one of {', '.join(registered)}, or register it",
+            f"It is configured with {in_text(assignor)}. Name one of {', '.join(registered)}, or register it",
         )
     return None
 
@@ -488,7 +489,10 @@ def distribution_metrics(
             texts.append(f"{reason} {most[group]:,} partitions, and an even share is {share[group]:,}")
         if is_uneven[group]:
             topic = worst[group]
-            name, counts = specs.topic[topic].as_py(), f"{largest[topic]:,} of {topics.partitions[topic]:,} partitions"
+            name, counts = (
+                in_text(specs.topic[topic].as_py()),
+                f"{largest[topic]:,} of {topics.partitions[topic]:,} partitions",
+            )
             texts.append(f"one member has {counts} of {name}, and an even share is {even[topic]:,}")
         notes[group] = "; ".join(texts)
     return {

@@ -45,6 +45,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 from spark_assign.numeric.arrays import IntArray, starts_new_key
+from spark_assign.tables.quoting import in_text
 from spark_assign.wire import streams_protocol
 
 # --- group rows -------------------------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ def _find_member_causes(change: GenerationChange) -> Iterator[str]:
             yield f"{len(members)} {verb}: {_format_members(members)}"
     names = {member.member_id: _member_name(member) for member, _ in change.departed}
     returns = [
-        _format_return(names.get(old_id, old_id), old_id, member, is_replaced=old_id in change.replaced_ids)
+        _format_return(names.get(old_id) or in_text(old_id), old_id, member, is_replaced=old_id in change.replaced_ids)
         for old_id, member in change.rejoined
     ]
     if returns:
@@ -213,7 +214,7 @@ def _find_member_causes(change: GenerationChange) -> Iterator[str]:
 def _format_return(name: str, old_id: str, member: RecordedMember, *, is_replaced: bool) -> str:
     if old_id == member.member_id:
         return f"{name} returned"
-    return f"{name} {'restarted' if is_replaced else 'returned'} as {member.member_id}"
+    return f"{name} {'restarted' if is_replaced else 'returned'} as {in_text(member.member_id)}"
 
 
 def _find_setting_causes(previous: Generation, generation: Generation) -> Iterator[str]:
@@ -225,13 +226,13 @@ def _find_setting_causes(previous: Generation, generation: Generation) -> Iterat
         yield f"{len(changed)} changed subscription: {_format_members(changed)}"
     assignor, leader = generation.assignor, generation.leader
     if previous.assignor is not None and assignor is not None and previous.assignor != assignor:
-        yield f"assignor changed from {previous.assignor} to {assignor}"
+        yield f"assignor changed from {in_text(previous.assignor)} to {in_text(assignor)}"
     if (
         previous.leader != leader
         and leader is not None
         and any(member.member_id == previous.leader for member in stayed)
     ):
-        yield f"leader changed from {previous.leader} to {leader}"
+        yield f"leader changed from {in_text(str(previous.leader))} to {in_text(leader)}"
 
 
 def _find_assignment_cause(change: GenerationChange, previous_change: GenerationChange | None) -> str:
@@ -243,7 +244,7 @@ def _find_assignment_cause(change: GenerationChange, previous_change: Generation
         return "partitions that were revoked before are assigned"
     before, after = _count_partitions(change.previous), _count_partitions(change.generation)
     changed = [
-        f"{_ROLE_NOUNS.get(key[0], '{}').format(key[1])}: {after.get(key, 0)}, before {before.get(key, 0)}"
+        f"{_ROLE_NOUNS.get(key[0], '{}').format(in_text(key[1]))}: {after.get(key, 0)}, before {before.get(key, 0)}"
         for key in sorted(before.keys() | after.keys())
         if before.get(key, 0) != after.get(key, 0)
     ]
@@ -262,7 +263,7 @@ def _count_partitions(generation: Generation) -> dict[tuple[str, str], int]:
 
 def _member_name(member: RecordedMember) -> str:
     """Returns the name that users know a member by."""
-    return member.group_instance_id or member.member_id
+    return in_text(member.group_instance_id or member.member_id)
 
 
 def _format_members(members: Iterable[RecordedMember]) -> str:

@@ -42,6 +42,7 @@ from spark_assign.comparison.kernel.compare import BALANCE, RACKS, percent
 from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import without_consumer_protocol
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 
 READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
 """Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""
@@ -169,7 +170,7 @@ def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
     if candidate.assignor is not None and candidate.assignor not in CLIENT_ASSIGNORS:
         yield (
             "custom-assignor",
-            f"The broker doesn't have the assignor {candidate.assignor}, and refuses to convert a group whose "
+            f"The broker doesn't have the assignor {in_text(candidate.assignor)}, and refuses to convert a group whose "
             "assignments carry user data. Write an assignor for the broker (group.consumer.assignors), or switch to "
             "one of Kafka's assignors first.",
         )

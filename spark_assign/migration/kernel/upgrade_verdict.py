@@ -35,6 +35,7 @@ from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY
 from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, KeyIndex, PartitionSlices
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
+from spark_assign.tables.quoting import in_text
 
 FIXES = {
     "2.5.1": "KAFKA-9987",
@@ -127,19 +128,19 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     remedy = "Set it with --leader-client 'GROUP=Java@2.8'."
     if candidate.assignor not in CLIENT_ASSIGNORS:
         known = f"Only {', '.join(CLIENT_ASSIGNORS)} can be simulated by release."
-        current = "is unknown" if candidate.assignor is None else f"is {candidate.assignor}"
+        current = "is unknown" if candidate.assignor is None else f"is {in_text(candidate.assignor)}"
         return f"The current assignor {current}. {known}"
     if candidate.library is None:
         return f"The client library of the leader is unknown. {remedy}"
     if candidate.library != "Java":
-        text = f"The leader uses {candidate.library}, whose releases differ from Kafka's Java clients."
+        text = f"The leader uses {in_text(candidate.library)}, whose releases differ from Kafka's Java clients."
         reason = " ".join(library.switching for library in candidates(candidate.library))
         if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or not reason:
             return text
         method = plan_switch(candidate.assignor, COOPERATIVE, f"{candidate.library} 1").kind
         return f"{text} To switch to {COOPERATIVE}: {method}. {reason}"
     if candidate.release is None:
-        return f"The release of the leader is unknown (Java {candidate.releases or '?'}). {remedy}"
+        return f"The release of the leader is unknown (Java {in_text(candidate.releases or '?')}). {remedy}"
     return None
 
 
@@ -157,7 +158,8 @@ def judge_upgrade(
     """
     notes = []
     if candidate.releases != candidate.release:
-        notes.append(f"The release of the leader is one of {candidate.releases}; {candidate.release} is assumed.")
+        releases = in_text(candidate.releases or "?")
+        notes.append(f"The release of the leader is one of {releases}; {candidate.release} is assumed.")
     if candidate.switch is not None:
         notes.append(candidate.switch.text)
     other_libraries = [name for name in read_clients(candidate.client_libraries) if name not in (UNKNOWN, "Java")]

@@ -35,6 +35,7 @@ from spark_assign.history.kernel.timeline import (
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, Topics, code
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
+from spark_assign.tables.quoting import in_text
 
 FIRST, CHANGED, REPEATED, FOLLOW_UP, RESTARTED = "first", "changed", "repeated", "follow-up", "restarted"
 """Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static
@@ -193,7 +194,7 @@ def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
     if group_type == "simple":
         return "no-rebalances", "The group has commits, but no member on record"
     if group_type == "classic" and timeline.protocol_type not in (None, "", "consumer"):
-        return "out-of-scope", f"Its members aren't consumers. Their protocol type is {timeline.protocol_type}"
+        return "out-of-scope", f"Its members aren't consumers. Their protocol type is {in_text(timeline.protocol_type)}"
     if group_type not in ("classic", "consumer"):
         return "out-of-scope", f"A group of type {group_type} has no consumer assignor"
     if any(generation.assignor == STREAMS for generation in timeline.generations):

@@ -66,6 +66,7 @@ from spark_assign.simulation.kernel.target_assignment import (
     follow,
     fresh,
 )
+from spark_assign.tables.quoting import in_text
 
 # --- replay group -----------------------------------------------------------------------------------------------------
 #
@@ -583,7 +584,7 @@ class _GroupReplay:
                 notes.append(f"its assignor doesn't reproduce {count}, first {first}: {reason}")
             assignors = {generation.assignor for generation in generations if generation.assignor}
             if len(assignors) > 1:
-                notes.append(f"assignors on record: {', '.join(sorted(assignors))}")
+                notes.append(f"assignors on record: {', '.join(map(in_text, sorted(assignors)))}")
         return "; ".join(notes)
 
     def rebalance_rows(self) -> Iterator[dict[str, Any]]:

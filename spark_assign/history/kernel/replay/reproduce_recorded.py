@@ -47,6 +47,7 @@ from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTAR
 from spark_assign.numeric.arrays import PartitionSlices, values_by_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 from spark_assign.tables.errors import count
+from spark_assign.tables.quoting import in_text
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
@@ -123,7 +124,7 @@ class _RecordedRequest:
                 try:
                     self.subscriptions[member_id] = formats.subscription(member.subscription)
                 except WireError as error:
-                    self.unreadable = f"the subscription of {member_id}: {error}"
+                    self.unreadable = f"the subscription of {in_text(member_id)}: {error}"
         assignor = self.generation.assignor or ""
         self.leader = Leader(None, None, UNKNOWN) if history.is_server_side else self._find_leader(assignor, formats)
         self.rules = assignor_of_leader(assignor, self.leader.library, self.leader.releases) or assignor
@@ -164,7 +165,7 @@ class _RecordedRequest:
             and parse_release_assignor(self.rules) is None
             and parse_library_assignor(self.rules) is None
         ):
-            return f"the assignor {self.rules} is unknown"
+            return f"the assignor {in_text(self.rules)} is unknown"
         if self.unreadable is not None:
             return self.unreadable
         if self.history.is_server_side:
@@ -314,5 +315,6 @@ def _format_difference(
         return None
     differing = sorted(key for key in recorded.keys() | assigned.keys() if recorded.get(key) != assigned.get(key))
     topic, partition = differing[0]
-    text = f"{request.rules} assigns {count(len(differing), 'partition')} to other members, first {topic}-{partition}"
+    first = f"{in_text(topic)}-{partition}"
+    text = f"{request.rules} assigns {count(len(differing), 'partition')} to other members, first {first}"
     return f"{text} ({ORDER_NOT_ON_RECORD})" if is_order_dependent else text
