@@ -61,9 +61,9 @@ class LoadPlacement:
         self.usable = np.flatnonzero(cluster.usable).tolist()
         self.is_usable = [*cluster.usable.tolist(), False]  # the last one: NO_BROKER
         self.racks_needed = cluster.racks_needed().tolist()
-        lengths = (cluster.current != NO_BROKER).sum(axis=1)  # one long list doesn't make all others long
-        self.current = [tuple(row[: max(n, 1)].tolist()) for row, n in zip(cluster.current, lengths, strict=True)]
-        self.size = np.where(lengths == 0, 0, cluster.weight).tolist()
+        self.current = [tuple(row) or (NO_BROKER,) for row in cluster.previous()]
+        is_new = (cluster.current == NO_BROKER).all(axis=1)
+        self.size = np.where(is_new, 0, cluster.weight).tolist()
         self.mean = [max(float(load.share.sum()) / max(len(self.usable), 1), EPSILON) for load in loads]
         self.weight = [load.weight.tolist() for load in loads]
         self.share = [np.maximum(load.share, EPSILON).tolist() for load in loads]

@@ -36,6 +36,7 @@ from spark_assign.replicas.kernel.replica_cluster import (
     count_distinct,
     fair_shares,
     leader_shares,
+    rows_of,
     usable_replicas,
 )
 
@@ -143,8 +144,7 @@ def fill_vacancies(cluster: ReplicaCluster, staying: BoolArray, shares: BrokerSh
 
     The vacancies of the heaviest partition are filled first, then by partition index.
     """
-    kept = np.where(staying, cluster.current, NO_BROKER).tolist()
-    assigned = [[broker for broker in row if broker != NO_BROKER] for row in kept]
+    assigned = rows_of(cluster.current, staying)
     num_vacancies = cluster.replication_factor - staying.sum(axis=1)
     vacant = np.flatnonzero(num_vacancies > 0)
     vacant = vacant[np.argsort(-cluster.weight[vacant], kind="stable")]
