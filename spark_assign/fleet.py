@@ -202,12 +202,16 @@ _KEYS = dict.fromkeys(INPUT_TABLES, GROUP_KEY) | _CLUSTER_KEYS
 _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group whose keys must be unique."""
 
+
+def is_no_list_of_replicas(ids: Column) -> Column:
+    """Returns the condition that a list is null, has a null, or has more than `MAX_REPLICAS` items."""
+    return ids.isNull() | (F.size(F.array_compact(ids)) < F.size(ids)) | (F.size(ids) > MAX_REPLICAS)
+
+
 _CONDITIONS: Mapping[str, Mapping[str, Callable[[Column], Column]]] = {
     "topics": {"partitions": lambda partitions: partitions.isNull() | (partitions < 0)},
     "replicas": {
-        "replicas": lambda ids: (
-            ids.isNull() | (F.size(F.array_compact(ids)) < F.size(ids)) | (F.size(ids) > MAX_REPLICAS)
-        ),
+        "replicas": is_no_list_of_replicas,
         "partition": lambda partition: partition.isNull() | (partition < 0),
     },
 }

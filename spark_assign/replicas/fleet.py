@@ -10,8 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
-from spark_assign.fleet import FleetTables
-from spark_assign.numeric.arrays import MAX_REPLICAS
+from spark_assign.fleet import FleetTables, is_no_list_of_replicas
 from spark_assign.spark.dataframes import union
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, count
@@ -38,7 +37,8 @@ class CheckedTables:
         """Checks the required columns for nulls.
 
         Args:
-            unique: Tables in which the same key twice, a null list, and a negative partition are errors, too.
+            unique: Tables in which the same key twice, `is_no_list_of_replicas`, and a negative partition are errors,
+                too.
 
         Raises:
             FleetError: A null, an integer out of range, or a key that occurs twice.
@@ -199,7 +199,7 @@ def faulty_rows(
     table: str, rows: DataFrame, key: Sequence[str], lists: Sequence[str] = (), *, unique: bool
 ) -> DataFrame:
     """Returns the rows with a null in their key and, if keys must be `unique`, the duplicate keys, and the rows with a
-    null list, one of more than `MAX_REPLICAS` items, or a negative partition.
+    list that `is_no_list_of_replicas`, or a negative partition.
 
     Returns:
         table, column (of a null), rows (their number), example, key; one row per column with a null, and one with a
@@ -207,7 +207,7 @@ def faulty_rows(
     """
     checks = {name: F.col(name).isNull() for name in key}
     if unique:
-        checks |= {name: F.col(name).isNull() | (F.size(name) > MAX_REPLICAS) for name in lists}
+        checks |= {name: is_no_list_of_replicas(F.col(name)) for name in lists}
     if unique and "partition" in key:
         checks["partition"] |= F.col("partition") < 0
     null = F.coalesce(*(F.when(is_faulty, name) for name, is_faulty in checks.items()))

@@ -19,13 +19,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.numeric.arrays import MAX_REPLICAS
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, without_removed
 from spark_assign.replicas.kernel.reassign_table import PLACEMENT
+from spark_assign.replicas.kernel.reassignment_facts import MAX_BYTES
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
 from spark_assign.spark.dataframes import dataframe_of_rows
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.locations import read_file, text_of
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.quoting import in_text
 from spark_assign.tables.schema_fields import schema
 
@@ -110,10 +112,14 @@ def _entries(file: str, content: Any) -> Iterator[Row]:
             raise ConfigError(f"--reassignment {file}: {of}entry {number} {problem}. {FORMATS}") from None
         lists = [target] if old is None else [old, target]
         is_valid = isinstance(row["topic"], str) and _TOPIC.fullmatch(row["topic"]) and _is_id(row["partition"])
-        if not is_valid or not all(isinstance(each, list) and each and all(map(_is_id, each)) for each in lists):
+        if not is_valid or not all(map(_is_list_of_ids, lists)):
             text = json.dumps(entry)[:160]
             raise ConfigError(f"--reassignment {file}: entry {number} has a wrong topic, partition, or replica: {text}")
         yield row
+
+
+def _is_list_of_ids(value: Any) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MAX_REPLICAS and all(map(_is_id, value))
 
 
 def _is_id(value: Any) -> bool:
@@ -130,8 +136,8 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
         cluster: shell pattern that only the name of this cluster matches.
 
     Raises:
-        ConfigError: another number of clusters matches, or the cluster lacks a partition.
-        FleetError: a null in a key, or a partition with two rows of replicas or sizes.
+        ConfigError: another number of clusters matches, or the cluster lacks a partition, or all replicas of one.
+        FleetError: a null in a key or a list, a partition with two rows of replicas or sizes, or too many bytes.
     """
     fleet.check_keys(unique=["replicas", "sizes"])
     present = without_removed(fleet.replicas.where(matches(cluster=cluster))).select(*_KEY, "replicas")
@@ -140,9 +146,12 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
         found = f"the fleet has several: {', '.join(map(in_text, names))}, …" if names else f"{cluster} matches none"
         raise ConfigError(f"--reassignment is of one cluster, and {found}. Give its name with --cluster")
     given = dataframe_of_rows(present.sparkSession, [{"cluster": names[0], **row} for row in rows], _ROWS)
-    if missing := given.join(present, _KEY, "left_anti").orderBy(*_KEY).limit(1).collect():
-        lacks = f"{in_text(names[0])} has no partition {missing[0]['topic']}-{missing[0]['partition']}"
-        raise ConfigError(f"--reassignment: {lacks}. Take a new snapshot, or correct it")
+    size = F.when(F.col("replicas").isNotNull(), F.size("replicas")).alias("size")
+    sizes = given.join(present, _KEY, "left").select(*_KEY, size)
+    if missing := sizes.where(F.coalesce("size", F.lit(0)) == 0).orderBy(*_KEY).limit(1).collect():
+        name = f"{missing[0]['topic']}-{missing[0]['partition']}"
+        lacks = f"no partition {name}" if missing[0]["size"] is None else f"no replica of {name}, or removes all"
+        raise ConfigError(f"--reassignment: {in_text(names[0])} has {lacks}. Take a new snapshot, or correct it")
     placed = present.withColumnRenamed("replicas", "previous_replicas").join(given, _KEY, "left")
     placed = placed.withColumn("new_replicas", F.coalesce("target", "previous_replicas"))
     added = F.array_except("new_replicas", "previous_replicas")
@@ -150,6 +159,7 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
     none = F.array_repeat(F.lit(None).cast("int"), F.size(added))  # more brokers are added than removed, or fewer
     if fleet.sizes is not None:
         placed = placed.join(fleet.sizes.where("bytes >= 0").select(*_KEY, "bytes"), _KEY, "left")
+        _check_bytes(placed)
     values = {
         "kind": F.lit(PLACEMENT),
         "moved_to": added,
@@ -165,3 +175,22 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
         {"expected": "previous_replicas", "target": "replicas"}
     )
     return Reassignment(tagged.select(*columns), fleet, ClusterChange()), expected
+
+
+def _check_bytes(placed: DataFrame) -> None:
+    """Checks that sums of bytes, in which an unknown size counts as the mean, are longs.
+
+    Raises:
+        FleetError: they may not be.
+    """
+    replicas = F.greatest(F.size("previous_replicas"), F.size("new_replicas"))
+    sums = placed.agg(
+        F.sum(F.col("bytes").cast("double") * replicas).alias("known"),
+        (F.avg("bytes") * F.sum(F.when(F.col("bytes").isNull(), replicas).otherwise(0))).alias("unknown"),
+        F.max(F.struct("bytes", *_KEY)).alias("largest"),
+    )
+    too_many = sums.where(F.coalesce(F.col("known") + F.col("unknown"), F.lit(0.0)) > MAX_BYTES)
+    for row in too_many.collect():
+        where = ", ".join(f"{name}={row['largest'][name]}" for name in _KEY)
+        problem = f"more than {MAX_BYTES:,} bytes in a cluster, the most in {where}"
+        raise FleetError([Fault("sizes", "bytes", problem, "Correct the rows")])

@@ -28,7 +28,14 @@ from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, run_pass, to_arrow_schema, with_leaders
+from spark_assign.spark.dataframes import (
+    dataframe_of_rows,
+    map_arrow_batches,
+    run_pass,
+    to_arrow_schema,
+    union,
+    with_leaders,
+)
 from spark_assign.spark.engine import cached
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.result import Result
@@ -221,7 +228,7 @@ def _restart_orders(fleet: FleetTables, groups: DataFrame, order: DataFrame) -> 
         .agg(F.coalesce(F.sum("groups"), F.lit(0)).alias("groups"), F.count(F.lit(1)).alias("partitions"))
         .where(F.size("replicas") > 0)
     )
-    facts = weights.join(F.broadcast(order), "cluster").select(*_ORDER_FACTS.names)
+    facts = union([weights.join(F.broadcast(order), "cluster", "left_semi"), order]).select(*_ORDER_FACTS.names)
     return run_pass(facts, ["cluster"], 4, restart_orders, ORDERS)
 
 

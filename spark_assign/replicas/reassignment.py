@@ -65,11 +65,12 @@ class Reassignment(LazyResult):
     def placement(self) -> DataFrame:
         """Every partition of the planned clusters with its previous and its new replicas
         (`tables.replicas.PLACEMENT`)."""
+        old_leader, leader = (F.get(name, F.lit(0)) for name in ("previous_replicas", "new_replicas"))
         columns = {
             "replicas": F.col("new_replicas"),
-            "leader": F.col("new_replicas")[0],
+            "leader": leader,
             "moved": F.size(F.filter("reasons", lambda reason: reason != LOG_DIRS)),
-            "leader_changed": F.coalesce(F.col("previous_replicas")[0] != F.col("new_replicas")[0], F.lit(False)),
+            "leader_changed": F.coalesce(old_leader != leader, F.lit(False)),
         }
         columns |= {name: F.coalesce(name, F.array().cast(PLACEMENT[name].dataType)) for name in LOG_DIR_LISTS}
         return self._rows(kernel.PLACEMENT).withColumns(columns).select(*PLACEMENT.names)

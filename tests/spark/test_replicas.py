@@ -13,6 +13,9 @@ from pyspark.sql import functions as F
 
 from spark_assign import FleetError
 from spark_assign.replicas import ReplicaFleet, check, place
+from spark_assign.replicas.batch_schedule import Bandwidth, schedule
+from spark_assign.replicas.given_reassignment import given_reassignment
+from spark_assign.tables.errors import ConfigError
 from tests.frames import dataframe
 from tests.golden.replica_rows import expected, recorded, seed_that_draws
 from tests.golden.vectors import Row
@@ -133,6 +136,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
         ),
         (("c", "t", -1, [2]), r"replicas\.partition: null or out of range in a key: 1 row, .*partition=-1"),
         (("c", "t", 1, None), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
+        (("c", "t", 1, [1, None]), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
         (("c", "t", 1, [1] * 1_001), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
     ],
 )
@@ -143,3 +147,38 @@ def test_a_check_rejects_wrong_partitions(spark: SparkSession, row: tuple[Any, .
     brokers = dataframe(spark, "cluster string, broker_id int", [("c", 1), ("c", 2)])
     with pytest.raises(FleetError, match=problem):
         check(ReplicaFleet(replicas, brokers))
+
+
+@pytest.mark.parametrize(
+    ("row", "size", "problem"),
+    [
+        ((1, [1, None], None), 1, r"replicas\.replicas: null or out of range: 1 row, e\.g\. .*partition=1"),
+        ((1, [], None), 1, r"c has no replica of t-1, or removes all"),
+        ((1, [1, 2], [2, 1]), 1, r"c has no replica of t-1, or removes all"),
+        ((1, [1], None), 2**62, r"sizes\.bytes: more than 1,152,921,504,606,846,976 bytes .*topic=t, partition=1"),
+        (
+            (1, [1], None),
+            2**59 + 2**40,
+            r"sizes\.bytes: more than .* topic=t, partition=1\. Correct the rows",
+        ),
+        ((1, [1], None), 2**58, None),
+    ],
+)
+def test_a_reassignment_of_partitions_that_no_cluster_has(
+    spark: SparkSession, row: tuple[Any, ...], size: int, problem: str | None
+) -> None:
+    """Partitions without replicas, and sums of bytes that are no longs, are wrong input. Another partition may have no
+    replica."""
+    schema = "cluster string, topic string, partition int, replicas array<int>, removing_replicas array<int>"
+    replicas = dataframe(spark, schema, [("c", "t", 0, [], None), ("c", "t", *row)])
+    sizes = dataframe(spark, "cluster string, topic string, partition int, bytes long", [("c", "t", 1, size)])
+    brokers = dataframe(spark, "cluster string, broker_id int", [("c", 1), ("c", 2), ("c", 3)])
+    given = [{"topic": "t", "partition": 1, "expected": None, "target": [3, 2]}]
+    if problem is not None:
+        with pytest.raises((ConfigError, FleetError), match=problem):
+            given_reassignment(ReplicaFleet(replicas, brokers, sizes), given)
+        return
+    plan, _ = given_reassignment(ReplicaFleet(replicas, brokers, sizes), given)
+    (batch,) = schedule(plan, Bandwidth(throttle=1)).collect()
+    assert batch["copied_bytes"] == 2 * size
+    assert {each["partition"]: each["leader"] for each in plan.placement.collect()} == {0: None, 1: 3}

@@ -98,6 +98,10 @@ def test_files_of_topicmappr(tmp_path: Path) -> None:
         (GENERATED.replace("[1, 2]", "null"), "entry 1 has a wrong topic, partition, or replica"),
         (CRUISE_CONTROL.replace("[2, 3]", "null"), "entry 1 has a wrong topic, partition, or replica"),
         (json.dumps({"partitions": [_entry("t", 0, [-1])]}), "entry 1 has a wrong topic, partition, or replica"),
+        (
+            json.dumps({"partitions": [_entry("t", 0, [*range(1_001)])]}),
+            "entry 1 has a wrong topic, partition, or replica",
+        ),
         (json.dumps({"partitions": [_entry("t", 2**31, [1])]}), "entry 1 has a wrong topic, partition, or replica"),
     ],
 )

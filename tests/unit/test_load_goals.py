@@ -297,3 +297,12 @@ def test_new_partitions_count_after_only() -> None:
     _, rows = plan_goals(named, [[0, 1]] * 6, LoadGoals({"leaders": 0}, max_moved_bytes=0))
     assert [row["load_before"] for row in rows] == [5, 0, 0]
     assert sum(row["load_after"] for row in rows) == 6
+
+
+def test_one_long_list_makes_no_other_long() -> None:
+    """Partitions have the replicas that they have, not as many as the longest list of the cluster."""
+    named = _two_brokers()
+    current = named.cluster.current
+    wide = np.hstack([current, np.full((len(current), 1_000 - current.shape[1]), NO_BROKER)])
+    placement = LoadPlacement(replace(named.cluster, current=wide), current.tolist(), [], np.inf)
+    assert [list(row) for row in placement.current] == current.tolist()

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import Leadership, fewest_moves, restart_orders
+from spark_assign.replicas.operation import _ORDER_FACTS
 from spark_assign.tables.replicas import EFFECTS, GROUP_EVENT_ROWS, ORDERS
 from tests.cases import cases, tuples
 
@@ -141,7 +142,7 @@ def moves(replicas: list[list[int]], leaders: list[int], order: Sequence[int], *
 @pytest.mark.parametrize("seed", range(20))
 def test_order_against_all_orders(rng: random.Random) -> None:
     """The counts are those of a loop, and no order of few brokers has fewer moves."""
-    replicas = [rng.sample(range(10, 15), rng.choice([1, 2, 3])) for _ in range(12)]
+    replicas = [rng.sample(range(10, 15), rng.randint(1, 5)) for _ in range(12)]
     leader = [rng.choice(brokers) for brokers in replicas]
     leadership = Leadership(replicas, leader, [1] * 12, [2] * 12)
     orders = list(permutations(range(10, 15)))
@@ -162,6 +163,21 @@ def test_order_of_many_brokers() -> None:
     order = fewest_moves(leadership, range(25))
     assert sorted(order) == list(range(25))
     assert leadership.count(order) < leadership.count(range(25))
+
+
+def test_one_long_list_of_replicas() -> None:
+    """It doesn't make the others as long, nor is the order of the brokers repeated for each of them."""
+    lists = [*([at % 50, (at + 1) % 50, (at + 2) % 50] for at in range(300)), [*range(1_000)]]
+    leadership = Leadership(lists, [each[-1] for each in lists], [1] * 301, [1] * 301)
+    assert leadership.replicas.shape == (301, 3)
+    assert leadership.count(range(1_000))[0] == moves(lists, [each[-1] for each in lists], range(1_000))
+    rows = [{"replicas": each, "leader_id": each[0], "groups": 1, "partitions": 1} for each in ([1, 2], [2, 3])]
+    table = pa.Table.from_pylist(
+        [{"cluster": "c", **row} for row in (*rows, {"brokers": [3, 2]})], to_arrow_schema(_ORDER_FACTS)
+    )
+    (found,) = restart_orders(table, to_arrow_schema(ORDERS))
+    assert found["brokers"].to_pylist() == [[3, 2]] * 4
+    assert not list(restart_orders(table.slice(2), to_arrow_schema(ORDERS))), "a cluster without partitions"
 
 
 def test_orders_of_clusters() -> None:

@@ -247,3 +247,16 @@ def test_chains_of_thousands_of_brokers_are_bounded(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(rebalance_replicas, "_move_chains", lambda *values: searched.append(values[-1]))
     reassign(large(30, 3, 100, 1), TOLERANCE, voluntary=True)
     assert searched == [1]
+
+
+def test_a_partition_of_a_thousand_replicas_takes_linear_time() -> None:
+    """Which of its replicas stay is decided once, not anew for each that goes."""
+    current = np.tile(np.arange(1_000), (10, 1))
+    ones = np.ones(10, np.int64)
+    cluster = ReplicaCluster(np.arange(1_000) % 2, np.ones(1_000, bool), current, 3 * ones, ones)
+    shares = fair_shares(cluster, TOLERANCE)
+    start = time.process_time()
+    staying = choose_kept(cluster, most_kept(cluster), shares)
+    assert time.process_time() - start < 3
+    assert staying.sum(axis=1).tolist() == [3] * 10
+    assert staying[:, 0].all(), "the preferred leader stays"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -29,13 +30,16 @@ def partition(number: int, replicas: list[int | None] | None, topic: str = "t") 
     return fact("replicas", topic=topic, partition=number, replicas=replicas)
 
 
-def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
+def facts_of(rows: list[dict[str, Any]]) -> pa.Table:
     tables = {name: [row for row in rows if row["table"] == name] for name in kinds.TABLES}
     table = rows_of_tables(tables, ["cluster"], kinds.TABLES)
     at = table.column_names.index("replicas")
-    table = table.set_column(at, "replicas", table["replicas"].cast(pa.list_(REPLICAS)))
+    return table.set_column(at, "replicas", table["replicas"].cast(pa.list_(REPLICAS)))
+
+
+def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
     schema = to_arrow_schema(REASSIGNMENT_ROWS)
-    return pa.concat_tables(reassign_clusters(table, schema, 0.1, voluntary)).to_pylist()
+    return pa.concat_tables(reassign_clusters(facts_of(rows), schema, 0.1, voluntary)).to_pylist()
 
 
 GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
@@ -84,7 +88,16 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
             "more than 1,000 replicas of one of 3 partitions: topic=t, partition=2",
         ),
         ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
-        ([partition(2, [1, None])], "bad-replicas", "null"),
+        ([partition(2, [1, None])], "bad-replicas", "null, or a partition below 0, e.g. topic=t, partition=2"),
+        (
+            [
+                *brokers(*range(4, 1_000)),
+                partition(2, [*range(1_000)]),
+                fact("partitions", topic="t", partitions=10**6),
+            ],
+            "bad-replicas",
+            "a partition has 1,000 replicas, too many for 1,000,000 of t",
+        ),
         ([partition(-1, [1])], "bad-replicas", "partition=-1"),
     ],
 )
@@ -126,3 +139,17 @@ def test_a_cluster_without_partitions() -> None:
     """A cluster of brokers only has an empty plan."""
     [figures] = decided(brokers(0, 1))
     assert [figures[name] for name in ("brokers", "partitions", "replicas")] == [2, 0, 0]
+
+
+def test_names_of_topics_are_no_arrays() -> None:
+    """A name of 32 kB isn't multiplied by the partitions of other topics, and two names that only NumPy takes for one
+    stay two."""
+    rows = [*brokers(0, 1), partition(0, [0], "x" * 32_767), partition(0, [0], "a"), partition(0, [1], "a\0")]
+    rows += [partition(at, [at % 2]) for at in range(1_000)]
+    rows += [fact("partitions", topic="x" * 32_767, partitions=1_000)]
+    table = facts_of(rows)
+    tracemalloc.start()
+    named = kinds.read_cluster(table)
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+    assert [named.topic.count(name) for name in ("a", "a\0", "t", "x" * 32_767)] == [1, 1, 1_000, 1_000]

@@ -78,8 +78,9 @@ def _proposal(balance: LoadPlacement, draw: random.Random) -> Iterator[tuple[int
     if kind < _EXCHANGES:
         for _ in range(_TRIES):
             row, old = balance.replicas[partition], balance.current[partition]
-            vacated = [broker for broker in old if balance.is_usable[broker] and broker not in row]
-            slots = [slot for slot, broker in enumerate(row) if broker not in old]
+            before, after = set(old), set(row)
+            vacated = [broker for broker in old if balance.is_usable[broker] and broker not in after]
+            slots = [slot for slot, broker in enumerate(row) if broker not in before]
             if vacated and slots:
                 slot, to_broker = draw.choice(slots), draw.choice(vacated)
                 from_broker = row[slot]

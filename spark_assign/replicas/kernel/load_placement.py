@@ -61,7 +61,7 @@ class LoadPlacement:
         self.usable = np.flatnonzero(cluster.usable).tolist()
         self.is_usable = [*cluster.usable.tolist(), False]  # the last one: NO_BROKER
         self.racks_needed = cluster.racks_needed().tolist()
-        self.current = [tuple(row) for row in cluster.current.tolist()]
+        self.current = [tuple(row) or (NO_BROKER,) for row in cluster.previous()]
         is_new = (cluster.current == NO_BROKER).all(axis=1)
         self.size = np.where(is_new, 0, cluster.weight).tolist()
         self.mean = [max(float(load.share.sum()) / max(len(self.usable), 1), EPSILON) for load in loads]
@@ -77,7 +77,7 @@ class LoadPlacement:
         self.replicas = [list(row) for row in replicas]
         self.load = [sum_by_broker(load, replicas, len(self.rack)).tolist() for load in self.loads]
         pairs = list(zip(self.replicas, self.current, self.size, strict=True))
-        self.moved_bytes = sum(size * sum(broker not in old for broker in row) for row, old, size in pairs)
+        self.moved_bytes = sum(size * len(set(row).difference(old)) for row, old, size in pairs)
         self.leaders_changed = sum(row[0] != old[0] for row, old, _ in pairs)
         self.violation = list(self.score().violations)
 

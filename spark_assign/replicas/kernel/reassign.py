@@ -21,6 +21,7 @@ keeps 1 and needs a replica in the other rack: [1, 2]. That is one move, the low
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,7 @@ from spark_assign.replicas.kernel.replica_cluster import (
     count_distinct,
     fair_shares,
     leader_shares,
+    rows_of,
     usable_replicas,
 )
 
@@ -120,17 +122,20 @@ def choose_kept(cluster: ReplicaCluster, kept: IntArray, shares: BrokerShares) -
     for partition in np.flatnonzero(staying.sum(axis=1) > kept).tolist():
         brokers = cluster.current[partition].tolist()
         slots = np.flatnonzero(staying[partition]).tolist()
-        while len(slots) > kept[partition]:
-            racks = [rack[brokers[slot]] for slot in slots]
-            too_many = len(slots) - len(set(racks)) > may_share[partition]
-            droppable = [slot for slot in slots if not too_many or racks.count(rack[brokers[slot]]) > 1]
-            # The preferred leader stays if possible; of equally loaded brokers, the later replica goes.
-            dropped = max(
-                droppable, key=lambda slot: (slot > 0, load[brokers[slot]] / max(share[brokers[slot]], 1e-12), slot)
-            )
-            slots.remove(dropped)
-            staying[partition, dropped] = False
-            load[brokers[dropped]] -= weight[partition]
+        # The preferred leader stays if possible; of equally loaded brokers, the later replica goes.
+        slots.sort(key=lambda slot: (slot == 0, -load[brokers[slot]] / max(share[brokers[slot]], 1e-12), -slot))
+        racks = Counter(rack[brokers[slot]] for slot in slots)
+        first: list[int] = []
+        too_many = len(slots) - len(racks) - may_share[partition]  # as long as they are, one that shares a rack goes
+        for slot in slots:
+            if len(first) < too_many and racks[rack[brokers[slot]]] > 1:
+                racks[rack[brokers[slot]]] -= 1
+                first.append(slot)
+        staying[partition, first] = False
+        rest = [slot for slot in slots if staying[partition, slot]]
+        for slot in (*first, *rest)[: len(slots) - int(kept[partition])]:
+            staying[partition, slot] = False
+            load[brokers[slot]] -= weight[partition]
     return staying
 
 
@@ -139,8 +144,7 @@ def fill_vacancies(cluster: ReplicaCluster, staying: BoolArray, shares: BrokerSh
 
     The vacancies of the heaviest partition are filled first, then by partition index.
     """
-    kept = np.where(staying, cluster.current, NO_BROKER).tolist()
-    assigned = [[broker for broker in row if broker != NO_BROKER] for row in kept]
+    assigned = rows_of(cluster.current, staying)
     num_vacancies = cluster.replication_factor - staying.sum(axis=1)
     vacant = np.flatnonzero(num_vacancies > 0)
     vacant = vacant[np.argsort(-cluster.weight[vacant], kind="stable")]

@@ -23,7 +23,7 @@ from spark_assign.replicas.kernel.balance_log_dirs import ANY, LOG_DIRS, LogDirP
 from spark_assign.replicas.kernel.load_goals import LoadGoals, plan_goals
 from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, count_unbalanced, most_kept, reassign
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError, read_cluster, split_by_cluster
-from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster, usable_replicas
+from spark_assign.replicas.kernel.replica_cluster import ReplicaCluster, usable_replicas
 
 PLACEMENT, METRICS, BALANCE, REJECTED = "placement", "metrics", "balance", "rejected"
 """Kinds of result rows."""
@@ -79,7 +79,7 @@ def _partition_rows(
 ) -> pa.Table:
     """Returns the rows of kind `PLACEMENT`."""
     cluster, ids = named.cluster, named.broker_id.tolist()
-    before = [[broker for broker in row if broker != NO_BROKER] for row in cluster.current.tolist()]
+    before = cluster.previous()
     required_drops = (usable_replicas(cluster).sum(axis=1) - most_kept(cluster)).tolist()
     moves = [
         _moves(old, new, num_required, named.excluded) if old != new else []
@@ -148,17 +148,17 @@ def _moves(
 
 def _compute_metrics(cluster: ReplicaCluster, plan: ReassignmentPlan) -> dict[str, int | None]:
     """Returns the metrics of a cluster, by column of `tables.replicas.METRICS`."""
-    before = cluster.current.tolist()
+    before = cluster.previous()
     pairs = list(zip(before, plan.replicas, strict=True))
-    moved = [sum(broker not in old for broker in new) if old[0] != NO_BROKER else 0 for old, new in pairs]
-    led = [(old[0] not in (new[0], NO_BROKER), num) for (old, new), num in zip(pairs, moved, strict=True)]
+    moved = [len(set(new).difference(old)) if old else 0 for old, new in pairs]
+    led = [(old[:1] not in ([], new[:1]), num) for (old, new), num in zip(pairs, moved, strict=True)]
     count, weight, leaders = broker_loads(cluster, plan.replicas)
     usable = cluster.usable
     return {
         "brokers": int(usable.sum()),
         "partitions": len(before),
         "replicas": int(count.sum()),
-        "new_partitions": sum(old[0] == NO_BROKER for old in before),
+        "new_partitions": before.count([]),
         "moved": sum(moved),
         "required_moves": plan.required.moves,
         "lower_bound": plan.lower_bound.moves,

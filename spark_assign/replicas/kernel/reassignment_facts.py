@@ -204,9 +204,10 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
 
     faulty = np.flatnonzero((sizes == 0) | (partition < 0))
     if len(faulty) or flat.null_count:
-        row = faulty[0] if len(faulty) else 0
+        row = faulty[0] if len(faulty) else pc.list_parent_indices(lists).filter(flat.is_null())[0].as_py()
         raise rejection("bad-replicas", "empty, null, or a partition below 0, e.g.", row, "Correct the row")
-    repeated = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
+    is_same_topic = pc.equal(rows["topic"][1:], rows["topic"][:-1]).to_numpy()  # NumPy's texts are all as wide as one
+    repeated = np.flatnonzero((partition[1:] == partition[:-1]) & is_same_topic)
     if len(repeated):
         raise rejection(TABLES["replicas"].duplicate, "the same key twice:", repeated[0], "Keep one row per partition")
     longer = np.flatnonzero(sizes > len(ids))  # before a matrix as wide as the longest row
@@ -251,11 +252,15 @@ def _add_new_partitions(
             excess = f"{wanted:,} partitions" if wanted > MOST_PARTITIONS else f"{added:,} new partitions up to those"
             detail = f"partitions: {excess} of {topic}, expected at most {MOST_PARTITIONS:,}"
             raise RejectedError("too-many-partitions", detail)
+        if (len(topics) + added) * current.shape[1] > MAX_CELLS:
+            detail = f"replicas: a partition has {current.shape[1]:,} replicas, too many for {wanted:,} of {topic}"
+            raise RejectedError("bad-replicas", f"{detail}. Correct the row")
         names += [topic] * (wanted - num_partitions[topic])
         indexes += range(num_partitions[topic], wanted)
     grown = np.full((len(names), current.shape[1]), NO_BROKER)
     grown[: len(topics)] = current
-    order = sorted(range(len(names)), key=lambda row: (names[row].encode(), indexes[row]))
+    rank = {topic: place for place, topic in enumerate(sorted(num_partitions, key=str.encode))}
+    order = sorted(range(len(names)), key=lambda row: (rank[names[row]], indexes[row]))
     return [names[row] for row in order], np.array([indexes[row] for row in order], np.int64), grown[order]
 
 

@@ -45,7 +45,7 @@ class ReplicaBalance:
 
     def __init__(self, cluster: ReplicaCluster, assigned: list[list[int]], shares: BrokerShares) -> None:
         self.assigned = assigned
-        self.previous = cluster.current.tolist()
+        self.previous = cluster.previous()
         self.rack: list[int] = cluster.rack.tolist()
         self.needed: list[int] = cluster.racks_needed().tolist()
         self.weight: list[int] = cluster.weight.tolist()

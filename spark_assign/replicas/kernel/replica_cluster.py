@@ -48,6 +48,10 @@ class ReplicaCluster:
         """The number of racks that have a usable broker."""
         return len(np.unique(self.rack[self.usable]))
 
+    def previous(self) -> list[list[int]]:
+        """Returns the replicas of each partition, without `NO_BROKER`."""
+        return rows_of(self.current, self.current != NO_BROKER)
+
     def racks_needed(self) -> IntArray:
         """Returns the number of racks that the replicas of each partition must span: as many as possible."""
         return np.minimum(self.replication_factor, self.usable_racks)
@@ -57,6 +61,12 @@ def usable_replicas(cluster: ReplicaCluster) -> BoolArray:
     """Returns a mask of the entries of `current` that are on usable brokers."""
     usable: BoolArray = (cluster.current != NO_BROKER) & cluster.usable[cluster.current]
     return usable
+
+
+def rows_of(values: IntArray, counted: BoolArray) -> list[list[int]]:
+    """Returns the `counted` entries of each row: one long row doesn't make the others long."""
+    flat, ends = values[counted].tolist(), np.cumsum(counted.sum(axis=1)).tolist()
+    return [flat[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
 
 
 def count_distinct(values: IntArray, counted: BoolArray) -> IntArray:

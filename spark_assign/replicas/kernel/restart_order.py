@@ -19,7 +19,7 @@ next, and exchanges of two brokers improve this order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,8 @@ class Leadership:
     """The partitions of a cluster, by their list of replicas.
 
     Attributes:
-        replicas: shape (num_lists, max_replicas), broker indexes, preferred leader first; -1 after the last replica.
+        replicas: shape (num_lists, 3), broker indexes: the first two replicas, and the leader if it's a later one; -1
+            for none. No other replica ever leads, because the first other one takes over.
         leader: broker index of the current leader of each list.
         weights: shape (2, num_lists): groups that the partitions coordinate, and partitions; 0 for a single replica,
             which can't move.
@@ -51,15 +52,19 @@ class Leadership:
     def __init__(
         self, replicas: Sequence[Sequence[int]], leader: Sequence[int], groups: Sequence[int], partitions: Sequence[int]
     ) -> None:
-        """Takes the lists of broker IDs, their current leaders (of these IDs), and their weights."""
-        width = max((2, *(len(brokers) for brokers in replicas)))
-        padded = np.full((len(replicas), width), -1, np.int64)
-        for row, brokers in zip(padded, replicas, strict=True):
-            row[: len(brokers)] = brokers
-        self.brokers, indexes = np.unique(padded, return_inverse=True)
-        self.replicas = np.where(padded < 0, -1, indexes.reshape(padded.shape))
+        """Takes the lists of broker IDs (none is empty), their current leaders (of these IDs), and their weights."""
+        sizes = np.array([len(brokers) for brokers in replicas], np.int64)
+        self._starts = np.cumsum(sizes) - sizes
+        every = np.fromiter(chain.from_iterable(replicas), np.int64, int(sizes.sum()))
+        self.brokers, self._all = np.unique(every, return_inverse=True)
         self.leader = np.searchsorted(self.brokers, np.asarray(leader, np.int64))
-        self.weights = np.array([groups, partitions], np.int64) * (padded[:, 1] >= 0)
+        self.replicas = np.full((len(sizes), 3), -1, np.int64)
+        self.replicas[:, 0] = self._all[self._starts]
+        self.replicas[sizes > 1, 1] = self._all[self._starts[sizes > 1] + 1]
+        is_later = np.logical_or.reduceat(self._all == np.repeat(self.leader, sizes), self._starts)
+        is_later &= (self.replicas[:, :2] != self.leader[:, None]).all(axis=1)
+        self.replicas[is_later, 2] = self.leader[is_later]
+        self.weights = np.array([groups, partitions], np.int64) * (sizes > 1)
 
     def indexes(self, brokers: Sequence[int]) -> IntArray:
         """Returns the indexes of those brokers that have replicas."""
@@ -68,7 +73,9 @@ class Leadership:
 
     def count(self, brokers: Sequence[int]) -> Moves:
         """Returns the coordinators and leaders that move if the brokers restart in an order and leaders stay."""
-        rank, visited = self._visits(brokers)
+        rank = self._rank(brokers)
+        visits = np.argsort(rank[self.replicas], axis=1, kind="stable")
+        visited = np.take_along_axis(self.replicas, visits, axis=1)
         leader, moves = self.leader, np.zeros(2, np.int64)
         for column in range(visited.shape[1]):
             moved = (visited[:, column] == leader) & (rank[leader] < NEVER)
@@ -76,13 +83,12 @@ class Leadership:
             leader = np.where(moved, self.next_leader(leader), leader)
         return int(moves[0]), int(moves[1])
 
-    def _visits(self, brokers: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """Returns the position of each broker index in an order (`NEVER`: none), and the replicas in this order."""
+    def _rank(self, brokers: Sequence[int]) -> IntArray:
+        """Returns the position of each broker index in an order; `NEVER`: none."""
         order = self.indexes(brokers)
         rank = np.full(len(self.brokers) + 1, NEVER, np.int64)  # the last one is that of index -1
         rank[order] = np.arange(len(order))
-        visits = np.argsort(rank[self.replicas], axis=1, kind="stable")
-        return rank, np.take_along_axis(self.replicas, visits, axis=1)
+        return rank
 
     def next_leader(self, leader: IntArray) -> IntArray:
         """Returns the first replica of each list that isn't the leader; of a single replica, the leader."""
@@ -91,10 +97,10 @@ class Leadership:
 
     def count_returning(self, brokers: Sequence[int]) -> Moves:
         """Returns the same if all leaders return after each restart: each moves away and back."""
-        rank, visited = self._visits(brokers)
-        preferred, first = self.replicas[:, 0], visited[:, 0]
-        returns = (self.leader != preferred) & (rank[first] < NEVER)
-        later = (rank[preferred] < NEVER) & ~(returns & (first == preferred))
+        rank, preferred = self._rank(brokers), self.replicas[:, 0]
+        first = np.minimum.reduceat(rank[self._all], self._starts)  # of all replicas
+        returns = (self.leader != preferred) & (first < NEVER)
+        later = (rank[preferred] < NEVER) & ~(returns & (first == rank[preferred]))
         groups, partitions = self.weights @ (2 * later + returns)
         return int(groups), int(partitions)
 
@@ -128,15 +134,19 @@ def restart_orders(facts: pa.Table, schema: pa.Schema) -> Iterable[pa.Table]:
     """Yields the orders of each cluster with their moves (`tables.replicas.ORDERS`).
 
     Args:
-        facts: cluster, replicas, leader_id, groups, partitions, brokers (of the cluster, in the given order).
+        facts: cluster, replicas, leader_id, groups, partitions, brokers (of the cluster, in the given order). A row has
+            replicas or brokers, else a list of many brokers would be repeated for each list of replicas.
         schema: schema of the result.
     """
     for cluster in pc.unique(facts["cluster"]).sort().to_pylist():
-        rows = facts.filter(pc.equal(facts["cluster"], cluster)).to_pylist()
+        of_cluster = facts.filter(pc.equal(facts["cluster"], cluster))
+        rows = of_cluster.filter(of_cluster["replicas"].is_valid()).drop_columns("brokers").to_pylist()
+        if not rows:
+            continue
         rows.sort(key=lambda row: (row["replicas"], row["leader_id"]))
         columns = ([row[name] for row in rows] for name in ("replicas", "leader_id", "groups", "partitions"))
         leadership = Leadership(*columns)
-        given = rows[0]["brokers"]
+        given = of_cluster["brokers"].drop_null()[0].as_py()
         orders = {GIVEN: given, FEWEST: fewest_moves(leadership, given)}
         yield pa.Table.from_pylist(
             [_order_row(leadership, cluster, name, order, stay) for name, order in orders.items() for stay in (0, 1)],
