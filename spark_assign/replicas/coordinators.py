@@ -17,7 +17,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import add_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
-from spark_assign.spark.dataframes import run_pass, union, with_leaders
+from spark_assign.spark.dataframes import bounded_sum, run_pass, union, with_leaders
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
 from spark_assign.tables.schema_fields import schema
 
@@ -73,7 +73,7 @@ def group_rates(history: Mapping[str, DataFrame]) -> DataFrame:
     spans = groups.groupBy("cluster").agg(
         ((F.unix_millis(F.max("end_time")) - F.unix_millis(F.min("start_time"))) / 1000).alias("seconds")
     )
-    sums = commits.groupBy(*_GROUP).agg(F.sum("commits").alias("commits"))
+    sums = commits.groupBy(*_GROUP).agg(bounded_sum(F.col("commits")).alias("commits"))
     rows = groups.select(*_GROUP, "rebalances").join(sums, _GROUP, "left").join(F.broadcast(spans), "cluster")
     per_second = {
         f"{name}_per_second": F.coalesce(name, F.lit(0)) / F.when(F.col("seconds") > 0, F.col("seconds"))
