@@ -118,13 +118,13 @@ def uncounted_clusters(shared: DataFrame) -> DataFrame:
 
 def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
     """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
-    hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
+    hottest = F.max(F.struct("load", (-F.col("partition").cast("long")).alias("least"))).alias("hottest")
     sums = ("groups", "members", "keys")
     counted = loads.groupBy("cluster", "topic", F.col("leader_id").alias("broker_id")).agg(
         F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), *_summed_rates(), hottest
     )
     rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(
-        {"hottest_partition": -F.col("hottest.least"), "hottest_load": F.col("hottest.load")}
+        {"hottest_partition": (-F.col("hottest.least")).cast("int"), "hottest_load": F.col("hottest.load")}
     )
     return rows.select(*COORDINATORS.names)
 
