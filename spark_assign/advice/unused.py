@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -19,7 +19,7 @@ from spark_assign.advice.kernel import unused as kernel
 from spark_assign.advice.kernel.unused import UnusedParams
 from spark_assign.fleet import FleetTables
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC
-from spark_assign.spark.dataframes import dataframe_of_rows, map_arrow_batches, to_arrow_schema, union
+from spark_assign.spark.dataframes import bounded_sum, dataframe_of_rows, map_arrow_batches, to_arrow_schema, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import UNUSED_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
@@ -258,13 +258,8 @@ def _logs(replicas: DataFrame) -> DataFrame:
     """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known, or one of
     them is negative)."""
     number, are_known = F.size("replicas"), F.count_if(F.col("bytes") >= 0) == F.count(F.lit(1))
-    disk_bytes = F.when(are_known, _bounded(F.sum(F.col("bytes").cast("decimal(20,0)") * number)))
+    disk_bytes = F.when(are_known, bounded_sum(F.col("bytes").cast("decimal(20,0)") * number))
     return replicas.groupBy(*_TOPIC).agg(F.sum(number).alias("replicas"), disk_bytes.alias("disk_bytes"))
-
-
-def _bounded(total: Column) -> Column:
-    """Returns a sum of decimals as a long, at most the largest long; null if it is null."""
-    return F.when(total > F.lit(2**63 - 1), F.lit(2**63 - 1)).otherwise(total).cast("long")
 
 
 # --- groups ---------------------------------------------------------------------------------------------------
@@ -307,7 +302,7 @@ def _commits(now: Tables, before: Tables) -> DataFrame:
     return rows.groupBy(*GROUP_KEY).agg(
         F.count(F.lit(1)).alias("committed_partitions"),
         F.count_if(~F.col("committed_offset").eqNullSafe(F.col("before"))).alias("moved"),
-        _bounded(F.sum(F.when(written > 0, written).cast("decimal(20,0)"))).alias("behind"),
+        bounded_sum(F.when(written > 0, written)).alias("behind"),
     )
 
 

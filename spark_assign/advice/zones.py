@@ -21,7 +21,7 @@ from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER
 from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.spark.dataframes import map_arrow_batches, map_arrow_chunks, with_brokers, with_leaders
+from spark_assign.spark.dataframes import bounded_sum, map_arrow_batches, map_arrow_chunks, with_brokers, with_leaders
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -122,7 +122,7 @@ class ZoneTraffic(LazyResult):
         """Returns what is read of each partition, by rack."""
         rows = self.rows.where(F.col("kind") == kernel.READ_ROW)
         reads = F.collect_list(F.struct("rack_id", "bytes_per_day")).alias("each")
-        sums = [F.sum(name).alias(name) for name in ("groups", "bytes_per_day")]
+        sums = [bounded_sum(F.col(name)).alias(name) for name in ("groups", "bytes_per_day")]
         listed = rows.groupBy(*_PARTITION).agg(reads, *sums)
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 

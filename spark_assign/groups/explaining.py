@@ -217,7 +217,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
         else:  # the partition stays with the only member that claims it
             owned = owned.join(claimers, "member_id", "left_semi")
         after_topic = string_order("topic") > string_order(F.lit(topic))
-        end = F.lit(partition) + F.when(after_topic, 0).otherwise(1)
+        end = F.lit(partition).cast("long") + F.when(after_topic, 0).otherwise(1)
         rank = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
         queries.append(_fact("owned", owned, member, F.col("count")))
         queries.append(_fact("rank", owned, member, rank))

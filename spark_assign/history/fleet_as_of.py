@@ -354,7 +354,7 @@ def _topics(history: History, is_covered: Column, moment: Column) -> DataFrame:
     group is rejected, not all groups of the topic.
     """
     has_started = is_covered & (F.col("start_time") <= moment)
-    last = F.col("first") + F.col("step") * (F.col("count") - 1)
+    last = F.col("first") + F.col("step").cast("long") * (F.col("count") - 1)  # a leader can write any int
     owned = history.ownership.where(has_started & (F.col("role") == "partition") & (F.col("count") > 0))
     committed = history.commits.where(has_started).select("cluster", "topic", "partition")
     partitions = owned.select("cluster", "topic", last.alias("partition")).unionByName(committed)

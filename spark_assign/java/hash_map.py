@@ -43,6 +43,19 @@ def string_hashes(texts: Sequence[str]) -> IntArray:
     return hashes.astype(np.int64)
 
 
+def joined_hashes(first: IntArray, second: IntArray, lengths: IntArray) -> IntArray:
+    """Returns `String.hashCode` of texts that are each followed by another one, from the hashes of both and the lengths
+    of the second ones in UTF-16 code units.
+
+    Examples:
+        >>> first, second = string_hashes(["a", "b"]), string_hashes(["cd", ""])
+        >>> joined_hashes(first, second, np.array([2, 0])).tolist() == string_hashes(["acd", "b"]).tolist()
+        True
+    """
+    powers = np.cumprod(np.append(1, np.full(int(lengths.max(initial=0)), 31)).astype(np.uint32), dtype=np.uint32)
+    return (first.astype(np.uint32) * powers[lengths] + second.astype(np.uint32)).astype(np.int64)
+
+
 def java_key(text: str) -> bytes:
     """Returns a key that sorts texts as `String.compareTo` does: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")

@@ -88,7 +88,7 @@ def assignor_times(
 
 def _assignor_ms(is_classic: Column) -> Column:
     """Returns the estimated time of the assignor; null if it wasn't measured."""
-    partitions, pairs = F.col("partitions"), F.col("members") * F.col("partitions")
+    partitions, pairs = F.col("partitions"), F.col("members").cast("double") * F.col("partitions")
     library, assignor = F.coalesce("leader_library", F.lit("Java")), F.col("assignor")
     is_sticky = assignor.isin("sticky", "cooperative-sticky")
     linear = LINEAR_MS[0] * partitions + LINEAR_MS[1] * F.col("subscriptions")

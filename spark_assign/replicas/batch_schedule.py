@@ -259,7 +259,7 @@ def _batch_row(
         "batch": ordinal,
         "name": name,
         "partitions": len(batch),
-        "copied_bytes": round(sum(size for (side, _), size in ports.copied.items() if side != "out")),
+        "copied_bytes": min(round(sum(size for (side, _), size in ports.copied.items() if side != "out")), 2**63 - 1),
         "throttle": int(throttle),
         "slowest_broker_id": broker,
         "min_seconds": fastest,

@@ -8,16 +8,15 @@ of `__share_group_state`, by the hash of `group:topicId:partition` (`SharePartit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
 from spark_assign.numeric.arrays import MAX_PARTITIONS
-from spark_assign.replicas.kernel.group_effects import add_hashes
+from spark_assign.replicas.kernel.group_effects import MAX_SHARE_PARTITIONS, share_partition_counts
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
-from spark_assign.spark.dataframes import run_pass, union, with_leaders
+from spark_assign.spark.dataframes import bounded_sum, run_pass, union, with_leaders
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
 from spark_assign.tables.schema_fields import schema
 
@@ -25,16 +24,21 @@ OFFSETS_TOPIC, SHARE_TOPIC = "__consumer_offsets", "__share_group_state"
 _GROUP = ["cluster", "group_id"]
 _PARTITION = ["cluster", "topic", "partition"]
 _RATES = ("commits_per_second", "rebalances_per_second")
-_SHARED = schema("cluster string, group_id string, key string, hash long")
+_SHARE_FACTS = (*_GROUP, "topic_id", "partitions", "state_partitions")
+_SHARED = schema("cluster string, partition int?, groups long, keys long")
 _LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader_id int, load double")
 
 
-def partition_loads(fleet: FleetTables, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
-    """Returns the load of each partition of the two internal topics, with their replicas.
+def partition_loads(
+    fleet: FleetTables, groups: DataFrame, shared: DataFrame, history: Mapping[str, DataFrame] | None
+) -> DataFrame:
+    """Returns the load of each partition of the two internal topics, with their replicas; not of `__share_group_state`
+    if its share partitions weren't counted.
 
     Args:
         fleet: the fleet, with replicas.
         groups: cluster, group_id, group_type, members, coordinator_partition.
+        shared: `share_partitions`.
         history: tables `groups` and `commits` of `tables.history.HISTORY_TABLES`, for the rates; None if unknown.
 
     Returns:
@@ -55,10 +59,12 @@ def partition_loads(fleet: FleetTables, groups: DataFrame, history: Mapping[str,
         )
         .withColumn("topic", F.lit(OFFSETS_TOPIC))
     )
-    counted = union([offsets, _share_partitions(fleet, groups)])
+    is_counted, of_topic = F.col("partition").isNotNull(), F.lit(SHARE_TOPIC).alias("topic")
+    counted = union([offsets, shared.where(is_counted).select("*", of_topic)])
     internal = fleet.replicas.where(F.col("topic").isin(OFFSETS_TOPIC, SHARE_TOPIC))  # type: ignore[union-attr]
-    rows = with_leaders(internal.where(F.size("replicas") > 0)).join(counted, _PARTITION, "left")
-    rows = rows.fillna(0, ["groups", "members", "keys"])
+    rows = with_leaders(internal.where(F.size("replicas") > 0))
+    rows = rows.join(shared.where(~is_counted).select("cluster", of_topic), ["cluster", "topic"], "left_anti")
+    rows = rows.join(counted, _PARTITION, "left").fillna(0, ["groups", "members", "keys"])
     load: Column = F.col("keys").cast("double")
     if history is not None:
         measured = F.col("topic") == OFFSETS_TOPIC
@@ -73,7 +79,7 @@ def group_rates(history: Mapping[str, DataFrame]) -> DataFrame:
     spans = groups.groupBy("cluster").agg(
         ((F.unix_millis(F.max("end_time")) - F.unix_millis(F.min("start_time"))) / 1000).alias("seconds")
     )
-    sums = commits.groupBy(*_GROUP).agg(F.sum("commits").alias("commits"))
+    sums = commits.groupBy(*_GROUP).agg(bounded_sum(F.col("commits")).alias("commits"))
     rows = groups.select(*_GROUP, "rebalances").join(sums, _GROUP, "left").join(F.broadcast(spans), "cluster")
     per_second = {
         f"{name}_per_second": F.coalesce(name, F.lit(0)) / F.when(F.col("seconds") > 0, F.col("seconds"))
@@ -87,34 +93,38 @@ def _summed_rates() -> list[Column]:
     return [F.round(F.sum(name), 9).alias(name) for name in _RATES]
 
 
-def _share_partitions(fleet: FleetTables, groups: DataFrame) -> DataFrame:
-    """Returns the number of share groups and of share partitions by partition of `__share_group_state`."""
+def share_partitions(fleet: FleetTables, groups: DataFrame) -> DataFrame:
+    """Returns cluster, partition, groups, keys: the number of share groups and of share partitions by partition of
+    `__share_group_state`; a row without a partition for a cluster with too many (cached)."""
     share = groups.where("group_type = 'share'").select(*_GROUP)
     topics = fleet.topics.where(f"topic_id IS NOT NULL AND partitions BETWEEN 1 AND {MAX_PARTITIONS}")
     topics = topics.select("cluster", "topic", "topic_id", "partitions")
     subscribed = fleet.subscribed_topics.join(share, _GROUP, "left_semi").join(topics, ["cluster", "topic"])
-    number = F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("number")
-    key = F.concat_ws(":", "group_id", "topic_id", F.col("number").cast("string")).alias("key")
-    keys = subscribed.select(*_GROUP, "topic_id", number).select(*_GROUP, key)
     counts = fleet.topics.where((F.col("topic") == SHARE_TOPIC) & (F.col("partitions") > 0))
-    hashed = keys.mapInArrow(partial(add_hashes, name="key"), _SHARED)
-    rows = hashed.join(F.broadcast(counts.select("cluster", "partitions")), "cluster")
-    partition = (F.col("hash") % F.col("partitions")).cast("int").alias("partition")
-    counted = rows.groupBy("cluster", partition).agg(
-        F.count_distinct("group_id").alias("groups"), F.count(F.lit(1)).alias("keys")
+    counts = counts.select("cluster", F.col("partitions").alias("state_partitions"))
+    facts = subscribed.join(F.broadcast(counts), "cluster").select(*_SHARE_FACTS)
+    return run_pass(facts, ["cluster"], 4, share_partition_counts, _SHARED)
+
+
+def uncounted_clusters(shared: DataFrame) -> DataFrame:
+    """Returns `tables.replicas.CLUSTER_REJECTED`: the clusters with too many share partitions to count."""
+    detail = (
+        f"groups: share groups have more than {MAX_SHARE_PARTITIONS:,} partitions of topics together, or {SHARE_TOPIC} "
+        f"more than {MAX_PARTITIONS:,}. The load of its coordinators is unknown; all else of the cluster is known"
     )
-    return counted.withColumn("topic", F.lit(SHARE_TOPIC))
+    code = F.lit("too-many-partitions").alias("code")
+    return shared.where("partition IS NULL").select("cluster", code, F.lit(detail).alias("detail"))
 
 
 def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
     """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
-    hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
+    hottest = F.max(F.struct("load", (-F.col("partition").cast("long")).alias("least"))).alias("hottest")
     sums = ("groups", "members", "keys")
     counted = loads.groupBy("cluster", "topic", F.col("leader_id").alias("broker_id")).agg(
         F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), *_summed_rates(), hottest
     )
     rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(
-        {"hottest_partition": -F.col("hottest.least"), "hottest_load": F.col("hottest.load")}
+        {"hottest_partition": (-F.col("hottest.least")).cast("int"), "hottest_load": F.col("hottest.load")}
     )
     return rows.select(*COORDINATORS.names)
 

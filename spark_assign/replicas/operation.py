@@ -23,7 +23,14 @@ from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES
 from spark_assign.groups.kernel.client_settings import find_refusals
 from spark_assign.groups.planning import plan
 from spark_assign.replicas.assignor_times import assignor_times
-from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
+from spark_assign.replicas.coordinators import (
+    OFFSETS_TOPIC,
+    coordinator_rows,
+    leader_move_rows,
+    partition_loads,
+    share_partitions,
+    uncounted_clusters,
+)
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
@@ -74,7 +81,8 @@ class Operation(Result):
         coordinators: what each broker coordinates before the operation.
         leader_moves: moves of leaders of internal topics that would spread this load.
         assignor_times: how long the assignor of each group takes, and the timeout that it must meet.
-        rejected: clusters that the reassignment rejected.
+        rejected: clusters that the reassignment rejected, or (`too-many-partitions`, groups) with too many share
+            partitions to count.
     """
 
     schemas: ClassVar = OPERATION_TABLES
@@ -161,7 +169,8 @@ def operate(
     effects = cached(events.mapInArrow(map_arrow_batches(work), EFFECTS))
     after = fleet if reassignment is None else fleet_after(fleet, reassignment)
     changed = F.broadcast(changes.select("cluster").distinct())
-    loads = cached(partition_loads(fleet, groups, history).join(changed, "cluster", "left_semi"))
+    shared = share_partitions(fleet, groups.join(changed, "cluster", "left_semi"))
+    loads = cached(partition_loads(fleet, groups, shared, history).join(changed, "cluster", "left_semi"))
     return Operation(
         _step_rows(changes, effects),
         cached(_group_rows(after, groups, changes, effects)),
@@ -170,7 +179,7 @@ def operate(
         coordinator_rows(fleet.brokers, loads),  # type: ignore[arg-type]
         leader_move_rows(loads),
         assignor_times(fleet, groups.join(changed, "cluster", "left_semi"), history, broker_release),
-        rejected,
+        rejected.unionByName(uncounted_clusters(shared)),
     )
 
 

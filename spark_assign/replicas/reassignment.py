@@ -213,15 +213,14 @@ def _gather_facts(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
 
 
 def _rates(loads: DataFrame) -> DataFrame:
-    """Returns what is written to each partition, and what its groups read: what is written, once per group, and once
-    if no group is listed."""
+    """Returns what is written to each partition, and the number of groups that read it."""
     rates = loads.groupBy("cluster", "topic", "partition").agg(
         F.max("in_bytes_per_second").alias("rate"), F.count_distinct("group_id").alias("groups")
     )
     # A rate that no broker has is -1, which the kernel rejects: beyond long, it couldn't be cast.
     usable = F.col("rate").between(0.0, kinds.MAX_RATE)
     written = F.when(~usable, F.lit(-1.0)).otherwise(F.round("rate")).cast("long")
-    return rates.withColumns({"in_rate": written, "read_rate": written * F.greatest("groups", F.lit(1))})
+    return rates.withColumn("in_rate", written)
 
 
 def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:

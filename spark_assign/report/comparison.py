@@ -26,7 +26,7 @@ from spark_assign.report.formatting import (
     one_line,
     ratio,
 )
-from spark_assign.report.listed_groups import collected, num_rows, only
+from spark_assign.report.listed_groups import collected, num_rows, only, sum_of
 from spark_assign.report.report_data import MOST_GROUPS
 from spark_assign.report.views import GROUP, Column, View, figure
 from spark_assign.spark.engine import cached, uncached
@@ -297,7 +297,7 @@ def _totals(comparison: DataFrame) -> DataFrame:
         F.count("rejected").alias("rejected"),
         F.count_if(F.col("rejected").isNull() & (F.col("members") == 0)).alias("memberless"),
         *(F.avg(name).alias(name) for name in ("max_over_mean", "load_max_over_mean")),
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "revoked")),
+        *(F.coalesce(sum_of(name), F.lit(0)).alias(name) for name in ("moved", "revoked")),
         F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
     )
 
@@ -341,7 +341,7 @@ def _sum_differences(groups: DataFrame) -> DataFrame:
     """Returns a row per change: the sums of `best` and of `against`, over the groups that have both."""
     both = groups.where(F.col("best").isNotNull() & F.col("against").isNotNull())
     figures = [
-        (F.avg if name == "max_over_mean" else F.sum)(f"{end}.{name}").alias(f"{prefix}{name}")
+        (F.avg(f"{end}.{name}") if name == "max_over_mean" else sum_of(f"{end}.{name}")).alias(f"{prefix}{name}")
         for end, prefix in (("best", ""), ("against", "now_"))
         for name in _FIGURES
     ]

@@ -27,10 +27,11 @@ from spark_assign.report.formatting import (
     number,
     up_to,
 )
-from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import collected, read_rejected_lines, total_columns
 from spark_assign.report.report_data import BUCKETS, DRAWN_GROUPS
 from spark_assign.report.section_charts import LineSeries, draw_line_series
 from spark_assign.report.views import Column, View, span
+from spark_assign.spark.dataframes import bounded_sum
 from spark_assign.spark.progress import progress
 
 _CLUSTER = "connect_cluster"
@@ -110,7 +111,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int) -> str:
         limit: Maximum number of Connect clusters listed, those that revoke most first.
     """
     columns = ("workers", "connectors", "tasks", "assigned", "revoked", "waiting")
-    most = F.coalesce(F.sum(F.coalesce("max_waiting", "waiting")), F.lit(0)).alias("max_waiting")
+    most = F.coalesce(bounded_sum(F.coalesce("max_waiting", "waiting")), F.lit(0)).alias("max_waiting")
     (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns), most))
     num_rejected = plan.rejected.count()
     lines = [
@@ -310,8 +311,8 @@ def connect_rows(connect: Any) -> dict[str, Rows]:
     if "costs" in tables:
         if "not_running" not in tables["costs"].columns:  # a run of an earlier release
             tables["costs"] = tables["costs"].withColumn("not_running", F.lit(0))
-        sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*_SUMMED, *_SUMMED_TIMES))
-        tables["totals"] = tables["costs"].groupBy("protocol").agg(num_rows("clusters"), *sums)
+        sums = total_columns("clusters", (*_SUMMED, *_SUMMED_TIMES))
+        tables["totals"] = tables["costs"].groupBy("protocol").agg(*sums)
     found = views.read_views(VIEWS, tables)
     drawn = list(dict.fromkeys(row[_CLUSTER] for row in found.get("costs", ())))[:DRAWN_GROUPS]
     if drawn and "rebalances" in tables:
@@ -331,7 +332,8 @@ def _cumulative_moves(rebalances: DataFrame, clusters: list[str]) -> DataFrame:
         .withColumns({"wide": wide})
         .groupBy(*key, F.floor((F.col("at_ms") - F.col("begin")) / F.col("wide")).alias("time_bucket"))
         .agg(
-            (F.max("at_ms") - F.first("begin")).alias("at_ms"), F.sum(F.col("stopped") + F.col("started")).alias("many")
+            (F.max("at_ms") - F.first("begin")).alias("at_ms"),
+            F.sum(F.col("stopped").cast("double") + F.col("started")).alias("many"),
         )
     )
     so_far = F.sum("many").over(Window.partitionBy(*key).orderBy("time_bucket"))

@@ -23,7 +23,7 @@ from spark_assign.report.formatting import (
     short_names,
 )
 from spark_assign.report.group_view import Matrix, matrix
-from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows, total_columns
+from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows, sum_of, total_columns
 from spark_assign.report.report_data import DRAWN_GROUPS
 from spark_assign.report.share_and_streams import DRIFTED
 from spark_assign.report.views import GROUP, Column, View, before_and_after
@@ -201,8 +201,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
         shown["streams"] = tables[f"{STREAMS}groups"]
     found: dict[str, Rows] = {name: view.read(shown[name]) for name, view in VIEWS.items() if name in shown}
     if "groups" in tables:
-        sums = (F.sum(name).alias(name) for name in CHANGES)
-        by_change = tables["groups"].groupBy("change").agg(num_rows("groups"), *sums)
+        by_change = tables["groups"].groupBy("change").agg(num_rows("groups"), *map(sum_of, CHANGES))
         found["changes"] = collected(by_change.orderBy("change"))  # four rows
         most = [row for row in found["groups"] if row["moved"]][:DRAWN_GROUPS]
         if most and "ownership" in tables:

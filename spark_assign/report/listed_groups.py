@@ -31,6 +31,7 @@ from spark_assign.report.formatting import (
     rejected_lines,
     share,
 )
+from spark_assign.spark.dataframes import bounded_sum
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import any_true, matches
 from spark_assign.tables.errors import SourceError
@@ -161,14 +162,8 @@ def num_rows(name: str) -> Column:
 
 
 def long_sum(name: str) -> Column:
-    """Returns the sum of a column of longs, at most the largest long, as an aggregate; null if every value is null.
-
-    Lags and times come from strangers. Spark fails if a sum of longs is beyond a long, and Sail starts again at the
-    smallest one.
-    """
-    total, largest = F.sum(F.col(name).cast("decimal(38,0)")), F.lit(2**63 - 1)
-    bounded = F.when(total > largest, largest).when(total < -largest, -largest).otherwise(total)
-    return bounded.cast("long").alias(name)
+    """Returns the sum of a column of longs, at most the largest long, as an aggregate (`bounded_sum`)."""
+    return bounded_sum(F.col(name)).alias(name)
 
 
 def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
@@ -177,8 +172,8 @@ def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
 
 
 def sum_of(name: str) -> Column:
-    """Returns the sum of a column, as an aggregate: of bytes, `long_sum`."""
-    return long_sum(name) if name.endswith("bytes") else F.sum(name).alias(name)
+    """Returns the sum of a column, as an aggregate: of costs and seconds, which are doubles, or of longs."""
+    return F.sum(name).alias(name) if name.startswith("cost_") or name.endswith("_seconds") else long_sum(name)
 
 
 def count_by(table: DataFrame, column: str) -> dict[str, int]:

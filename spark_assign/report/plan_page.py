@@ -35,6 +35,7 @@ from spark_assign.report.listed_groups import (
     only,
     over_share,
     over_share_column,
+    sum_of,
     worst_first,
 )
 from spark_assign.report.plan_summary import LOADED, balance_text
@@ -474,13 +475,12 @@ def _classes(metrics: DataFrame) -> DataFrame:
     passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
     key = {"imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)), "even": over_share_column() == 0}
     keyed = metrics.withColumns(key)
-    sums = (F.sum(name).alias(name) for name in SUMS)
-    return keyed.groupBy("cluster", "assignor", *key).agg(num_rows("groups"), *sums)
+    return keyed.groupBy("cluster", "assignor", *key).agg(num_rows("groups"), *map(sum_of, SUMS))
 
 
 def _ruled(metrics: DataFrame) -> DataFrame:
     """Returns `PlanRows.ruled`: a row per assignor and leader, so few rows."""
-    sums = (num_rows("groups"), F.sum("partitions").alias("partitions"))
+    sums = (num_rows("groups"), sum_of("partitions"))
     return metrics.where("members > 0").groupBy("assignor", "leader_client").agg(*sums)
 
 

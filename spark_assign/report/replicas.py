@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report import views
 from spark_assign.report.formatting import DASH, Row, Rows, count, duration, in_cluster, number, ratio, up_to, visible
-from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, sum_of, total_columns
 from spark_assign.report.views import GROUP, PARTITION, Column, View, bars, figure, span, words
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
@@ -331,8 +331,9 @@ def summarize_operated_zones(zones: DataFrame) -> str:
     """Returns the traffic across zones before and after an operation, and its price (`OPERATED_ZONES`)."""
     names = ("cross_zone_bytes_before", "cross_zone_bytes_after", "cost_before", "cost_after")
     unknown = F.col("cost_before").isNull() | F.col("cost_after").isNull()
-    known = (F.sum(F.when(~unknown, F.col(name))).alias(name) for name in names)
-    (row,) = collected(zones.agg(F.count_if(unknown).alias("unknown"), F.max("currency").alias("currency"), *known))
+    known = zones.withColumns({name: F.when(~unknown, F.col(name)) for name in names})
+    figures = (F.count_if(unknown).alias("unknown"), F.max("currency").alias("currency"))
+    (row,) = collected(known.agg(*figures, *map(sum_of, names)))
     if row["cost_before"] is None:
         return "Cross-zone traffic: unknown, because racks or loads of all groups are incomplete"
     before, after = (

@@ -23,7 +23,7 @@ from spark_assign.report.formatting import (
     number,
     partition_name,
 )
-from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines
+from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, sum_of
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import in_one_line
 from spark_assign.tables.groups import GROUP_KEY
@@ -51,8 +51,7 @@ def summarize_zones(
     is_change = (F.col("assignor") != CURRENT) | (F.col("follower_fetching") != follower_fetching)
     improvements = zones.where("recommended").where(is_change).join(current_cost, GROUP_KEY)
     unknown = current.where((F.col("members") > 0) & F.col("cost_per_day").isNull())
-    sums = (F.sum(name).alias(name) for name in _SUMS)
-    (total,) = collected(current.agg(*sums, F.first("currency", True).alias("currency")))
+    (total,) = collected(current.agg(*map(sum_of, _SUMS), F.first("currency", True).alias("currency")))
     (saved,) = collected(improvements.agg(num_rows("groups"), F.sum("saved_per_day").alias("saved")))
     improvement_rows = collected(improvements.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(limit), "zones")
     by_cost = unknown.orderBy(F.desc_nulls_last("cost_at_most"), *GROUP_KEY)

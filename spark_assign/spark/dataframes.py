@@ -95,6 +95,17 @@ def _with_columns(table: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
     return with_schema(table.select("*", *columns), StructType(fields))
 
 
+def bounded_sum(values: Column) -> Column:
+    """Returns the sum of longs or decimals as a long, at most the largest long, as an aggregate; null if every value is
+    null.
+
+    Lags, times, and bytes come from strangers. Spark fails if a sum of longs is beyond a long, and Sail starts again at
+    the smallest one.
+    """
+    total, largest = F.sum(values.cast("decimal(38,0)")), F.lit(2**63 - 1)
+    return F.when(total > largest, largest).when(total < -largest, -largest).otherwise(total).cast("long")
+
+
 def with_leaders(replicas: DataFrame) -> DataFrame:
     """Returns replicas with `leader_id`: the current leader, or the first replica if that is unknown.
 
@@ -164,8 +175,8 @@ def from_lists(lists: DataFrame) -> DataFrame:
 
 def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
     """Returns whether a slice contains a partition."""
-    offset = partition - first
-    return (offset >= 0) & (offset < step * count) & (offset % step == 0)
+    offset = partition.cast("long") - first  # of a claim, which can have any ints
+    return (offset >= 0) & (offset < step.cast("long") * count) & (offset % step == 0)
 
 
 def compress(partitions: DataFrame) -> DataFrame:

@@ -215,6 +215,14 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
     assert tuples(orders, "partitions", "moved", "unassigned") == [(8, 2, 0)]
 
 
+def test_a_slice_wider_than_an_int(spark: SparkSession) -> None:
+    """A leader assigns -2^31, -1, and 2^31 - 2: the fleet of the moment has the topic as without them."""
+    wide = member("wide", "w", TEN, has={"t": (-(2**31), 2**31 - 1, 3)})
+    fleets = [Fleet.as_of(history_of(spark, rows), "2026-11-23T10:15:00Z") for rows in (ROWS, [*ROWS, *wide])]
+    counts = [tuples(fleet.topics.select("topic", "partitions")) for fleet in fleets]
+    assert counts[0] == counts[1]
+
+
 def test_a_group_that_is_too_large_is_named(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

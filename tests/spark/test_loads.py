@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 
 from jobs import diff as diff_job
 from spark_assign import Fleet, FleetError, SparkAssignError
+from spark_assign.report.connect import connect_rows
+from spark_assign.report.listed_groups import total_columns
 from spark_assign.report.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
@@ -228,3 +230,18 @@ def test_lags_beyond_a_long(spark: SparkSession) -> None:
     assert summarize_loads(loads.where("group_id <> 'low'"), 2).splitlines()[1] == (
         "Groups: 3, 9,223,372,036,854,775,807 messages behind"
     )
+
+
+def test_stored_figures_beyond_a_long(spark: SparkSession) -> None:
+    """A stored table can have any long: a total ends at the largest one. Costs and seconds are doubles."""
+    names = ("moved", "cost_before", "paused_seconds")
+    table = spark.createDataFrame([(2**62, 0.25, 1.5)] * 3, "moved long, cost_before double, paused_seconds double")
+    (row,) = table.agg(*total_columns("groups", names)).collect()
+    assert tuple(row) == (3, 2**63 - 1, 0.75, 4.5)
+    clusters = [
+        dict.fromkeys(("rebalances", "connector_stops", "connector_starts", "task_stops", "task_starts"), 2**62)
+        | {"connect_cluster": name, "protocol": "eager", "task_ms_not_running": 2**62, "lost_with_worker": 0}
+        for name in ("a", "b", "c")
+    ]
+    (total,) = connect_rows({"costs": spark.createDataFrame(clusters)})["totals"]
+    assert (total["clusters"], total["rebalances"], total["task_ms_not_running"]) == (3, 2**63 - 1, 2**63 - 1)

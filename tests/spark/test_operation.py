@@ -213,6 +213,13 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
     assert {row["coordinator_partition"] for row in operation.groups.collect()} == {None}
     assert {row["keys"] for row in operation.coordinators.collect()} == {0}
 
+    many = shared.topics.withColumn("partitions", F.expr("if(topic = '__share_group_state', 1000001, partitions)"))
+    operation = operate(replace(shared, topics=many), down=1)
+    assert {row["topic"] for row in operation.coordinators.collect()} == {"__consumer_offsets"}
+    (unknown,) = operation.rejected.collect()
+    assert (unknown["cluster"], unknown["code"]) == ("c", "too-many-partitions")
+    assert "The load of its coordinators is unknown; all else of the cluster is known" in summary(operation)
+
 
 def test_assignors_that_take_long(spark: SparkSession, fleet: Fleet) -> None:
     """librdkafka's cooperative-sticky grows with a power of members and partitions; the broker's needs an interval."""

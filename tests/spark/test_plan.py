@@ -15,7 +15,7 @@ from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.explaining import explain
 from spark_assign.numeric.arrays import MAX_PARTITIONS
-from spark_assign.spark.dataframes import compress, expand
+from spark_assign.spark.dataframes import compress, contains_partition, expand
 from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES
 from tests.golden import tables
@@ -204,6 +204,9 @@ def test_slices_are_expanded_in_pieces(spark: SparkSession) -> None:
     assert expand(long).agg(F.sum(F.length("name"))).collect()[0][0] == MAX_NAME_BYTES * 70_000 > 2**31
     endless = spark.createDataFrame([("x", 0, 1, 2**31 - 1)], slices.schema)
     assert expand(endless).limit(1).collect()[0]["partition"] == 0
+    claim = spark.createDataFrame([("x", -(2**31), 2**31 - 1, 3)], slices.schema)  # -2^31, -1, 2^31 - 2
+    found = [contains_partition(F.lit(each), F.col("first"), F.col("step"), F.col("count")) for each in (1, 2**31 - 2)]
+    assert tuple(claim.select(*found).collect()[0]) == (False, True)
 
 
 def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

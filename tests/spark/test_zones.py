@@ -13,9 +13,12 @@ from pyspark.sql import functions as F
 from jobs import advise as job
 from jobs import report
 from spark_assign.advice import ZoneParams, measure_zone_traffic
+from spark_assign.report.replicas import summarize_operated_zones
+from spark_assign.report.zones import summarize_zones
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
+from spark_assign.tables.replicas import OPERATED_ZONES
 from tests.docs import given
 from tests.spark.fleets import REFUSED, assert_declared, kept, mixed, shuffled, table, tuples, written_as_json
 
@@ -66,6 +69,21 @@ def test_the_current_leader_counts(spark: SparkSession) -> None:
         ("orders", 0, [1, 2], [1, 2]),
     ]
     assert {(row["moved"], row["leader_changed"]) for row in moves} == {(0, True)}
+
+
+def test_sums_of_all_groups_do_not_wrap(spark: SparkSession) -> None:
+    """Each group reads less than the bound; of all, and before and after an operation, the largest long is said."""
+    fleet = given.zones_fleet(spark)
+    assert fleet.loads is not None
+    loads = fleet.loads.withColumn("in_bytes_per_second", F.lit(2e12))
+    found = kept(measure_zone_traffic(replace(fleet, loads=loads)))
+    assert found.rejected.count() == 0
+    again = found.zones.crossJoin(spark.range(20)).drop("id")
+    screen = summarize_zones(again, found.replica_moves, found.rejected, 2)
+    assert screen.startswith("Read: 9.22 EB a day.")
+    rows = [("c", f"g{each}", 10**18, 10**18, 1.0, 1.0, "USD") for each in range(10)]
+    screen = summarize_operated_zones(spark.createDataFrame(rows, OPERATED_ZONES))
+    assert screen.startswith("Cross-zone traffic: 9,223,372,036.9 GB a day (10.00 USD) before")
 
 
 def test_what_is_missing(spark: SparkSession) -> None:

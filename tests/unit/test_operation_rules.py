@@ -125,6 +125,45 @@ def test_the_partition_of_a_group() -> None:
     assert rules.coordinator_hashes(["polygenelubricants", "a", "", "orders-service"]).tolist() == [0, 97, 0, 23943117]
 
 
+SHARED = pa.schema([("cluster", pa.string()), ("partition", pa.int32()), ("groups", pa.int64()), ("keys", pa.int64())])
+SHARE_FACTS = ("cluster", "group_id", "topic_id", "partitions", "state_partitions")
+
+
+def share_counts(*rows: tuple[str, str, str, int, int]) -> list[tuple[Any, ...]]:
+    """Cluster, partition, groups, and keys of each row."""
+    facts = pa.table(dict(zip(SHARE_FACTS, zip(*rows, strict=True), strict=True)))
+    found = pa.concat_tables(rules.share_partition_counts(facts, SHARED))
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 20])
+def test_share_partitions_by_the_hash_of_their_keys(
+    at_once: int, rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Java has the hash of each whole key, however many are hashed at once."""
+    monkeypatch.setattr(rules, "_AT_ONCE", at_once)
+    names, topics = (
+        ("", "g", "a:b", "\u00e9\U0001f600", "x" * 300),
+        ("AAAAAAAAAAAAAAAAAAAAAQ", "t", "longer-\U0001f600"),
+    )
+    pairs = [(name, topic, rng.choice((1, 9, 10, 11, 100, 123))) for name in names for topic in topics]
+    rng.shuffle(pairs)
+    expected: dict[int, list[str]] = {}
+    for name, topic, size in pairs:
+        for hashed in rules.coordinator_hashes([f"{name}:{topic}:{number}" for number in range(size)]).tolist():
+            expected.setdefault(hashed % 5, []).append(name)
+    by_hand = [("c", each, len(set(found)), len(found)) for each, found in sorted(expected.items())]
+    assert share_counts(*(("c", *pair, 5) for pair in pairs)) == by_hand
+
+
+def test_share_partitions_without_number() -> None:
+    """Share groups times partitions are bounded for each cluster; those that are counted are never rows."""
+    many = [("many", f"g{each}", "t", 1_000_000, 50) for each in range(1_000)]
+    found = share_counts(*many, ("other", "g", "t", 1_000_000, 3), ("wide", "g", "t", 1, 1_000_001))
+    assert [row for row in found if row[1] is None] == [("many", None, 0, 0), ("wide", None, 0, 0)]
+    assert sum(keys for cluster, _, _, keys in found if cluster == "other") == 1_000_000
+
+
 def moves(replicas: list[list[int]], leaders: list[int], order: Sequence[int], *, returning: bool = False) -> int:
     """Moves of leaders, partition by partition; leaders stay, or return after each restart of one of their replicas."""
     count = 0

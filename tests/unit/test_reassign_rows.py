@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from spark_assign.replicas import LoadGoals
 from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.load_goals import bounded_load
 from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED
 from spark_assign.tables import replicas as schemas
-from tests.unit.test_replica_facts import decided, fact, partition
+from tests.unit.test_replica_facts import decided, fact, facts_of, partition
 
 
 def broker(number: int, rack: str | None = None, **status: bool) -> dict[str, Any]:
@@ -296,12 +298,29 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             "loads: topic=t, partition=1: in_bytes_per_second is negative, or not a number up to 1,000,000,000,000. "
             "Correct the row",
         ),
+        (
+            [fact("rates", topic="t", partition=at, in_rate=10**12, groups=1_200_000) for at in (0, 1)],
+            "bad-load",
+            "loads: replicas and groups have more than 4,611,686,018,427,387,904 bytes/s of in_bytes_per_second in a "
+            "cluster. Correct the rows",
+        ),
     ],
 )
 def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str) -> None:
     """The complete message of each rejection."""
     rows = decided([broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [2, 3]), *more])
     assert [(row["kind"], row["code"], row["detail"]) for row in rows] == [(REJECTED, code, detail)]
+
+
+def test_rates_up_to_the_bound() -> None:
+    """Each partition is read once per group, and once without groups. Sums of the goal `out` stay longs."""
+    amounts = ((0, 10**12, 2_300_000), (1, 7, 3), (3, 10**12, 10**9))  # of the last one, there are no replicas
+    rates = [fact("rates", topic="t", partition=at, in_rate=rate, groups=groups) for at, rate, groups in amounts]
+    facts = [broker(1), broker(2), partition(0, [1, 2]), partition(1, [1, 2]), partition(2, [2, 1]), *rates]
+    named = kinds.read_cluster(facts_of(facts))
+    assert (named.in_rate.tolist(), named.read_rate.tolist()) == ([10**12, 7, 0], [23 * 10**17, 21, 0])
+    share = bounded_load(named, "out", LoadGoals({"out": 0.1})).share
+    assert share.tolist() == [pytest.approx((23 * 10**17 + 10**12 + 28) / 2)] * 2
 
 
 def test_requests_that_repeat_or_name_nothing() -> None:

@@ -63,6 +63,7 @@ def test_batches_by_bytes() -> None:
     rows = [_row(1, 60), _row(2, 50), _row(3, 40), _row(4, 300, moved=2), _row(5, 900, moved=0), _row(6, 10)]
     files = [each for each in _files(*rows, limit=100) if each["kind"] == "reassign"]
     assert [(each["partitions"], each["bytes"]) for each in files] == [(3, 70), (1, 600), (2, 90)]
+    assert _files(_row(1, 2**62, moved=2), _row(2, 1))[0]["bytes"] == 2**63 - 1, "a stored size can be any long"
 
 
 def test_a_batch_may_be_as_heavy_as_its_limit() -> None:

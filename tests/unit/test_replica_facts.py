@@ -30,16 +30,17 @@ def partition(number: int, replicas: list[int | None] | None, topic: str = "t") 
     return fact("replicas", topic=topic, partition=number, replicas=replicas)
 
 
+def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
+    schema = to_arrow_schema(REASSIGNMENT_ROWS)
+    return pa.concat_tables(reassign_clusters(facts_of(rows), schema, 0.1, voluntary)).to_pylist()
+
+
 def facts_of(rows: list[dict[str, Any]]) -> pa.Table:
+    """The facts of a cluster, from the rows of its tables."""
     tables = {name: [row for row in rows if row["table"] == name] for name in kinds.TABLES}
     table = rows_of_tables(tables, ["cluster"], kinds.TABLES)
     at = table.column_names.index("replicas")
     return table.set_column(at, "replicas", table["replicas"].cast(pa.list_(REPLICAS)))
-
-
-def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
-    schema = to_arrow_schema(REASSIGNMENT_ROWS)
-    return pa.concat_tables(reassign_clusters(facts_of(rows), schema, 0.1, voluntary)).to_pylist()
 
 
 GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]

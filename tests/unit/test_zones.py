@@ -140,6 +140,23 @@ def test_bytes_that_cannot_be(rate: float) -> None:
     assert sum(row["bytes_per_day"] for row in found["read"]) == DAY * 10**6
 
 
+def test_sums_over_groups_and_claims_do_not_wrap() -> None:
+    """Groups below the bound together end at the largest long; a group whose members claim too much is rejected."""
+    rate, size = 1.157e13, round(1.157e13 * DAY)
+    topics = {"t": [(["a", "b"], rate)]}
+    groups = [{"name": f"g{each}", "members": {"m": ("c", [("t", 0)])}, "topics": topics} for each in range(10)]
+    members = {f"m{each}": ("b", [("t", 0)]) for each in range(11)}
+    found = run(facts([*groups, {"name": "claims", "members": members, "topics": topics}]))
+    assert [(row["group_id"], row["code"]) for row in found["rejected"]] == [("claims", "bad-load")]
+    assert {row["bytes_per_day"] for row in found["option"] if row["assignor"] == CURRENT} == {size}
+    assert [(row["bytes_per_day"], row["groups"]) for row in found["read"]] == [(2**63 - 1, 10)]
+    assert [row["bytes_per_day"] for row in run(facts(groups[:9]))["read"]] == [9 * size]
+    reads = [("a", 2**63 - 1), ("b", 2**63 - 1), ("c", 2**63 - 1), ("c", 2**63 - 1)]
+    most = 2**62 // 4
+    got = moves([{"racks": ["a", "b"], "brokers": ["a", "b", "c"], "reads": reads}])
+    assert got == tuples(f"0 False move a c 1 {3 * most} {most}; 0 True move b c 1 {2 * most} {most}")
+
+
 def test_what_is_not_there() -> None:
     """Topics that are gone, partitions beyond the count, partitions that nobody owns: nobody reads them."""
     owned = [("t", 0), ("t", 7), ("gone", 0)]

@@ -94,7 +94,8 @@ def _read(rows: pa.Table) -> _Partitions:
     # The last columns: racks of members where no replica can be, which each member can choose, and unknown racks.
     reads = np.zeros((len(rows), len(names) + 2), np.int64)
     size = rows["read_bytes"].combine_chunks().flatten().to_numpy()
-    np.add.at(reads, (row["read_from"], rack["read_from"]), size)
+    most = 2**62 // np.maximum(np.bincount(row["read_from"]), 1)  # no sum over the racks of a partition wraps
+    np.add.at(reads, (row["read_from"], rack["read_from"]), np.minimum(size, most[row["read_from"]]))
     brokers = np.zeros((len(rows), len(names) + 1), bool)
     brokers[row["broker_racks"], rack["broker_racks"]] = True
     return _Partitions(replicas, reads[:, :-1], reads[:, -1], brokers, texts)

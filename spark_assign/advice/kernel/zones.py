@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.assignors.group_facts import column, rejected_table
 from spark_assign.assignors.group_specs import GroupSpecs, read_leader_racks
@@ -49,7 +50,8 @@ GB = 10**9
 
 SECONDS_PER_DAY = 86_400
 MAX_DAILY_BYTES = 10**18
-"""Maximum number of bytes per day that a group can read (an exabyte); sums up to here are exact integers."""
+"""Maximum number of bytes per day that a group can read (an exabyte). What 9 groups read is below 2^63; sums over more
+groups end at the largest long."""
 
 
 @dataclass(frozen=True)
@@ -340,11 +342,15 @@ TOO_MANY_BYTES = (
 
 
 def _exceeds_maximum(specs: GroupSpecs, racks: PartitionRacks) -> BoolArray:
-    """Returns which groups would read more than `MAX_DAILY_BYTES`."""
+    """Returns which groups would read `MAX_DAILY_BYTES` or more, or do so now, because many members claim the same
+    partitions."""
     topic = np.repeat(np.arange(len(specs.topics)), np.diff(racks.start))
+    member, claimed = racks.partition_indexes(specs.owned)
     bytes_per_day = np.maximum(racks.read, 0).astype(np.float64)
-    total: BoolArray = np.bincount(specs.topics.group[topic], bytes_per_day, specs.num_groups) >= MAX_DAILY_BYTES
-    return total
+    once = np.bincount(specs.topics.group[topic], bytes_per_day, specs.num_groups)
+    now = np.bincount(specs.members.group[member], bytes_per_day[claimed], specs.num_groups)
+    exceeds: BoolArray = np.maximum(once, now) >= MAX_DAILY_BYTES
+    return exceeds
 
 
 def _option_rows(groups: ZoneInput, params: ZoneParams) -> Iterator[dict[str, Any]]:
@@ -451,14 +457,16 @@ def zone_reads(groups: ZoneInput) -> pa.Table:
         "partition": index - racks.start[topic],
         "rack_id": specs.members.rack[member],
     }
-    reads = pa.table({**key, "bytes": racks.read[index]}).group_by(list(key), use_threads=False)
+    size = pa.array(racks.read[index]).cast(pa.decimal128(38))  # a sum of longs over groups would wrap
+    reads = pa.table({**key, "bytes": size}).group_by(list(key), use_threads=False)
     sums = reads.aggregate([("bytes", "sum"), ("bytes", "count")])
     sums = sums.sort_by([(name, "ascending") for name in key])
+    size = pc.min_element_wise(sums["bytes_sum"], pa.scalar(2**63 - 1, pa.decimal128(38)))
     names = {
         "cluster": cluster.dictionary,
         "topic": specs.facts.topic_names,
         "rack_id": pa.array(specs.racks, pa.string()),
     }
     columns = {name: take_names(values, sums[name].to_numpy().astype(np.int64)) for name, values in names.items()}
-    columns |= {"partition": sums["partition"], "bytes_per_day": sums["bytes_sum"], "groups": sums["bytes_count"]}
+    columns |= {"partition": sums["partition"], "bytes_per_day": size.cast(pa.int64()), "groups": sums["bytes_count"]}
     return tagged(READ_ROW, columns, len(sums), ZONE_ROWS)

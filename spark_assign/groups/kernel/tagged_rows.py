@@ -128,7 +128,7 @@ def tagged_rows(kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema)
 
 def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """Returns rows from dictionaries; missing values are null. A sum beyond a long ends at the largest long, because
-    strangers choose its addends, as for `report.listed_groups.long_sum`."""
+    strangers choose its addends, as for `spark.dataframes.bounded_sum`."""
     used = {name for row in rows for name in row}
     columns = {each.name: [row.get(each.name) for row in rows] for each in schema if each.name in used}
     arrays = [

@@ -15,15 +15,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.assignors.release_rules import release_bounds
 from spark_assign.groups.kernel.client_settings import UNSEEN, UNSEEN_BY_LEADER
-from spark_assign.java.hash_map import string_hashes
-from spark_assign.numeric.arrays import IntArray
+from spark_assign.java.hash_map import java_key, joined_hashes, string_hashes
+from spark_assign.numeric.arrays import MAX_PARTITIONS, IntArray, ranges_by_length, starts_new_key
+from spark_assign.replicas.kernel.reassignment_facts import split_by_cluster
 
 RESTART, DOWN, REASSIGN, GROW = EVENTS = ("restart", "down", "reassign", "grow")
 """Kinds of events."""
@@ -78,7 +81,11 @@ def coordinator_hashes(group_ids: list[str]) -> IntArray:
         >>> coordinator_hashes(["orders-service", "a"]).tolist()
         [23943117, 97]
     """
-    hashes = string_hashes(group_ids)
+    return _absolute(string_hashes(group_ids))
+
+
+def _absolute(hashes: IntArray) -> IntArray:
+    """Returns `Utils.abs` of unsigned 32-bit hashes as Java's ints."""
     signed = hashes - ((hashes >> 31) << 32)
     return np.where(signed == -(1 << 31), 0, abs(signed))
 
@@ -88,6 +95,64 @@ def add_hashes(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.Reco
     for batch in batches:
         hashes = pa.array(coordinator_hashes(batch.column(name).to_pylist()), pa.int64())
         yield pa.RecordBatch.from_arrays([*batch.columns, hashes], [*batch.schema.names, "hash"])
+
+
+MAX_SHARE_PARTITIONS = 100_000_000
+"""Maximum number of share partitions of a cluster that are counted, in seconds."""
+
+_AT_ONCE = 1 << 20
+"""Number of share partitions that are hashed at once, beside those of one more topic."""
+
+
+def share_partition_counts(facts: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the number of share groups and of share partitions by partition of `__share_group_state` of each cluster;
+    for a cluster with too many, one row without a partition.
+
+    Args:
+        facts: cluster, group_id, topic_id, partitions (of the topic), state_partitions (of `__share_group_state`).
+        schema: cluster, partition, groups, keys (share partitions).
+    """
+    for cluster, rows in split_by_cluster(facts):
+        sizes = rows["partitions"].to_numpy().astype(np.int64)
+        state_partitions = int(pc.max(rows["state_partitions"]).as_py())
+        at, groups, keys = np.zeros((3, 1), np.int64)
+        is_counted = sizes.sum() <= MAX_SHARE_PARTITIONS and state_partitions <= MAX_PARTITIONS
+        if is_counted:
+            groups, keys = _count_share_partitions(rows, sizes, state_partitions)
+            at = np.flatnonzero(keys)
+        columns = [pa.repeat(cluster, len(at)), pa.array(at, pa.int32()), groups[at], keys[at]]
+        if not is_counted:
+            columns[1] = pa.nulls(1, pa.int32())
+        yield pa.table(columns, schema=schema)
+
+
+def _count_share_partitions(rows: pa.Table, sizes: IntArray, state_partitions: int) -> tuple[IntArray, IntArray]:
+    """Returns the number of groups and of share partitions by partition of `__share_group_state`. Their partition has
+    the hash of `group:topicId:number`, which is continued from that of `group:topicId:`, so no text is made of each."""
+    ids, topics = (rows[name].combine_chunks().dictionary_encode() for name in ("group_id", "topic_id"))
+    group, topic = (coded.indices.to_numpy().astype(np.int64) for coded in (ids, topics))
+    texts = [f":{text}:" for text in topics.dictionary.to_pylist()]
+    lengths = np.array([len(java_key(text)) // 2 for text in texts])
+    prefix = string_hashes(ids.dictionary.to_pylist())[group]
+    prefix = joined_hashes(prefix, string_hashes(texts)[topic], lengths[topic])
+    order = np.argsort(group, kind="stable")
+    group, prefix, sizes = group[order], prefix[order], sizes[order]
+    digits = np.arange(10) + ord("0")  # the hash of each number as a text
+    while len(digits) < sizes.max():
+        number = np.arange(len(digits), min(10 * len(digits), int(sizes.max())))
+        digits = np.append(digits, 31 * digits[number // 10] + ord("0") + number % 10)
+    num_digits = np.searchsorted(10 ** np.arange(1, 8), np.arange(len(digits)), "right") + 1
+    (groups, keys), counted = np.zeros((2, state_partitions), np.int64), np.full(state_partitions, -1)
+    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
+    for start, end in pairwise([0, *ends.tolist(), len(sizes)]):
+        row, number = np.repeat(np.arange(start, end), sizes[start:end]), ranges_by_length(sizes[start:end])
+        state = _absolute(joined_hashes(prefix[row], digits[number], num_digits[number])) % state_partitions
+        keys += np.bincount(state, minlength=state_partitions)
+        pairs = np.sort(group[row] * state_partitions + state)
+        of, state = np.divmod(pairs[starts_new_key(pairs)], state_partitions)
+        groups += np.bincount(state[counted[state] != of], minlength=state_partitions)
+        np.maximum.at(counted, state, of)
+    return groups, keys
 
 
 def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -101,4 +101,4 @@ def split_batches(rows: Sequence[Row], partitions: int, limit: int | None) -> It
     for batch in filter(None, batches.rows):
         batch.sort(key=lambda row: (row["topic"], row["partition"]))
         is_known = any(row["bytes"] is not None or row.get("log_dir_bytes") for row in batch)
-        yield batch, sum(map(moved_bytes, batch)) if is_known else None
+        yield batch, min(sum(map(moved_bytes, batch)), 2**63 - 1) if is_known else None

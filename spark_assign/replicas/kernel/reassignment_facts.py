@@ -28,18 +28,22 @@ TABLES = {
     "replication_factors": InputTable(("topic",), ("replication_factor",), "unknown-topic"),
     "partitions": InputTable(("topic",), ("partitions",), "unknown-topic"),
     "sizes": InputTable(("topic", "partition"), ("bytes",), "duplicate-partition"),
-    "rates": InputTable(("topic", "partition"), ("in_rate", "read_rate")),
+    "rates": InputTable(("topic", "partition"), ("in_rate", "groups")),
     "capacities": InputTable(("broker_id",), LIMITS, "duplicate-broker"),
     "log_dirs": InputTable(("broker_id", "log_dir"), ("error", "total_bytes", "usable_bytes", "cordoned")),
     "log_dir_replicas": InputTable(("topic", "partition", "broker_id"), ("log_dir", "bytes", "is_future")),
 }
-"""The input tables. `rates`: bytes/s that are written to a partition, and that consumers read from it."""
+"""The input tables. `rates`: bytes/s that are written to a partition, and the number of groups that read it."""
 
 MAX_BYTES = 2**60
 """Maximum number of bytes of all replicas of a cluster, so that sums are longs."""
 
 MAX_RATE = 1e12
-"""Maximum rate of a partition, in bytes/s, so that sums are longs."""
+"""Maximum rate of a partition, in bytes/s."""
+
+MAX_RATES = 2**62
+"""Maximum rate of a cluster in bytes/s, the sum over all replicas and all groups that read them, so that sums are
+longs."""
 
 MOST_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic that grows, and of new partitions of a cluster; more is a typing error and
@@ -107,13 +111,19 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
     topics, partition, current = _add_new_partitions(rows["partitions"], topics, partition, current)
     factor = _factors(rows["replication_factors"], topics, current, len(ids) - len(excluded))
     weight, weighed = _weights(rows["sizes"], topics, partition)
-    if sum(weight.tolist()) * max(current.shape[1], int(factor.max(initial=1))) > MAX_BYTES:
+    most_replicas = max(current.shape[1], int(factor.max(initial=1)))
+    if sum(weight.tolist()) * most_replicas > MAX_BYTES:
         raise RejectedError("bad-sizes", f"sizes: more than {MAX_BYTES:,} bytes in a cluster. Correct the rows")
-    in_rate, read_rate = (_amounts(rows["rates"], name, topics, partition) for name in ("in_rate", "read_rate"))
-    if any((rate or 0) < 0 for rate in in_rate):
+    rates = (_amounts(rows["rates"], name, topics, partition) for name in ("in_rate", "groups"))
+    in_rate, groups = ([amount or 0 for amount in amounts] for amounts in rates)
+    if min(in_rate, default=0) < 0:
         problem = f"in_bytes_per_second is negative, or not a number up to {MAX_RATE:,.0f}. Correct the row"
-        row = next(row for row, rate in enumerate(in_rate) if (rate or 0) < 0)
+        row = next(row for row, rate in enumerate(in_rate) if rate < 0)
         raise RejectedError("bad-load", f"loads: topic={topics[row]}, partition={partition[row]}: {problem}")
+    read_rate = [rate * max(number, 1) for rate, number in zip(in_rate, groups, strict=True)]  # read once at least
+    if (sum(in_rate) + sum(read_rate)) * most_replicas > MAX_RATES:
+        problem = f"replicas and groups have more than {MAX_RATES:,} bytes/s of in_bytes_per_second in a cluster"
+        raise RejectedError("bad-load", f"loads: {problem}. Correct the rows")
     return NamedCluster(
         ReplicaCluster(
             rack=np.array([rack_index[racks[broker]] for broker in ids.tolist()], np.int64),
@@ -128,8 +138,8 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         topic=topics,
         partition=partition,
         voluntary=rows["added"].num_rows > 0,
-        in_rate=np.array([rate or 0 for rate in in_rate], np.int64),
-        read_rate=np.array([rate or 0 for rate in read_rate], np.int64),
+        in_rate=np.array(in_rate, np.int64),
+        read_rate=np.array(read_rate, np.int64),
         capacities={name: _values(rows["capacities"], "capacities", name) for name in LIMITS},
         log_dirs=rows["log_dirs"],
         logs=rows["log_dir_replicas"],
