@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -21,6 +22,7 @@ def history_alerts(
     max_pause_ms: int | None = None,
     max_unreadable: int | None = None,
     lookback_ms: int | None = None,
+    read_at: datetime | None = None,
 ) -> DataFrame:
     """Returns a row per group and exceeded threshold (columns: `tables.groups.ALERTS`), lazily.
 
@@ -33,6 +35,7 @@ def history_alerts(
             alerts. `group_id` is empty if a record doesn't even name its group.
         lookback_ms: length of the time range before the last record of each cluster that is considered, in
             milliseconds; None for all time.
+        read_at: when the records were read (default: now).
 
     Raises:
         ConfigError: no threshold is given, or one is negative.
@@ -49,7 +52,7 @@ def history_alerts(
             raise ConfigError(f"{name} {limit}: expected 0 or more")
     rebalances, unreadable = tables["rebalances"].where("state <> 'Dead' AND NOT idle"), tables["unreadable"]
     if lookback_ms is not None:
-        ends = F.broadcast(tables["groups"].groupBy("cluster").agg(F.max("end_time").alias("ends")))
+        ends = F.broadcast(cluster_ends(tables["groups"], read_at or datetime.now(UTC)))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
         unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
     finders = (
@@ -60,6 +63,17 @@ def history_alerts(
     alerts = [find(rows, limit) for find, rows, limit in finders if limit is not None]
     balance = dict.fromkeys(("max_over_mean_before", "max_over_mean_after"), F.lit(None).cast("double"))
     return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
+
+
+def cluster_ends(groups: DataFrame, read_at: datetime) -> DataFrame:
+    """Returns cluster and `ends`, the time of its last record, or `read_at` if that is earlier.
+
+    Otherwise, one record from a clock that is ahead would end the time range of all groups of its cluster years later.
+    If all records of a cluster are later, the clock of this machine is behind, and their times count.
+    """
+    read, last = F.timestamp_micros(F.lit(round(read_at.timestamp() * 1e6))), F.max("end_time")
+    end = F.when(F.min("start_time") > read, last).otherwise(F.least(last, read))
+    return groups.groupBy("cluster").agg(end.alias("ends"))
 
 
 def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:

@@ -164,8 +164,8 @@ def from_lists(lists: DataFrame) -> DataFrame:
 
 def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
     """Returns whether a slice contains a partition."""
-    offset = partition - first
-    return (offset >= 0) & (offset < step * count) & (offset % step == 0)
+    offset = partition.cast("long") - first
+    return (offset >= 0) & (offset < step.cast("long") * count) & (offset % step == 0)
 
 
 def compress(partitions: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,17 @@ def test_the_last_of_a_history(tables: Tables) -> None:
     tables = {**tables, "groups": tables["groups"].unionByName(ahead)}
     assert set(found(tables, max_pause_ms=8_000, max_unreadable=0, lookback_ms=1_800_000)) == {("carts", "pause")}
     assert "7 rebalances" in found(tables, max_rebalances_per_day=1, lookback_ms=1_800_000)["carts", "rebalances"]
+
+
+@pytest.mark.parametrize("read_at", [made.at(3600), None])
+def test_one_late_record_hides_no_alert(tables: Tables, read_at: datetime | None) -> None:
+    """The time of a record counts at most as the time at which the records were read."""
+    late = tables["groups"].limit(1).withColumns({"end_time": F.lit(datetime(9998, 1, 1, tzinfo=UTC))})
+    tables = {**tables, "groups": tables["groups"].unionByName(late)}
+    since_begin = datetime.now(UTC) - made.BEGIN if read_at is None else timedelta(minutes=30)
+    lookback_ms = round(since_begin.total_seconds() * 1000)
+    limits = {"lookback_ms": lookback_ms, "read_at": read_at}
+    assert ("carts", "rebalances") in found(tables, max_rebalances_per_day=1, **limits)
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_unreadable": -1}, {"lookback_ms": 1}])
