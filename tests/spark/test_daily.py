@@ -70,8 +70,8 @@ def test_a_time_that_no_calendar_has(spark: SparkSession) -> None:
 
 
 def test_one_late_record_hides_no_night(spark: SparkSession, tmp_path: Path) -> None:
-    """The times of a cluster's history end with the start of its run: of this one, and of the one before. A cluster with
-    only later records has their times."""
+    """The times of a cluster's history end with the start of its run: of this one, and of the one before. Those of a
+    cluster with only later records don't."""
     rows = history_rows.tables()
     late = history_rows.group("late", end_time=datetime(9998, 1, 1, tzinfo=UTC))
     other = history_rows.group("other") | {"cluster": "bank"}
