@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 
@@ -52,7 +53,7 @@ def history_alerts(
             raise ConfigError(f"{name} {limit}: expected 0 or more")
     rebalances, unreadable = tables["rebalances"].where("state <> 'Dead' AND NOT idle"), tables["unreadable"]
     if lookback_ms is not None:
-        ends = F.broadcast(cluster_ends(tables["groups"], read_at or datetime.now(UTC)))
+        ends = F.broadcast(cluster_times(tables["groups"], read_at).drop("start"))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
         unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
     finders = (
@@ -65,22 +66,11 @@ def history_alerts(
     return reduce(DataFrame.unionByName, alerts).withColumns(balance).select(*ALERTS.fieldNames())
 
 
-def cluster_ends(groups: DataFrame, read_at: datetime) -> DataFrame:
-    """Returns cluster and `ends`, the time of its last record, or `read_at` if that is earlier.
-
-    Otherwise, one record from a clock that is ahead would end the time range of all groups of its cluster years later.
-    If all records of a cluster are later, the clock of this machine is behind, and their times count.
-    """
-    read, last = F.timestamp_micros(F.lit(round(read_at.timestamp() * 1e6))), F.max("end_time")
-    end = F.when(F.min("start_time") > read, last).otherwise(F.least(last, read))
-    return groups.groupBy("cluster").agg(end.alias("ends"))
-
-
 def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
     """Returns the rows of the last `lookback_ms` milliseconds before the end of the records of their cluster, and those
     of clusters without an end."""
-    in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - lookback_ms
-    return rows.join(ends, "cluster", "left").where(F.coalesce(in_last, F.isnull("ends"))).drop("ends")
+    in_last = F.unix_millis(time_column) >= F.unix_millis("end") - lookback_ms
+    return rows.join(ends, "cluster", "left").where(F.coalesce(in_last, F.isnull("end"))).drop("end")
 
 
 def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:

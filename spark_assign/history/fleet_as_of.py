@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.history.history import History
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
 from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
@@ -262,8 +263,8 @@ def _parse_timestamp(timestamp: datetime | str) -> int:
 
 def _find_clusters(groups: DataFrame, micros: int) -> list[str]:
     """Returns the clusters whose records cover a time. Raises ConfigError if there is none."""
-    bounds = (F.unix_micros(F.min("start_time")).alias("start"), F.unix_micros(F.max("end_time")).alias("end"))
-    rows = groups.groupBy("cluster").agg(*bounds).orderBy("cluster").collect()  # a row per cluster
+    bounds = (F.unix_micros(name).alias(name) for name in ("start", "end"))
+    rows = cluster_times(groups).select("cluster", *bounds).orderBy("cluster").collect()  # a row per cluster
     clusters = [row.cluster for row in rows if row.start <= micros <= row.end]
     if not clusters:
         ranges = [f"{row.cluster} from {_format_timestamp(row.start)} to {_format_timestamp(row.end)}" for row in rows]

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import add_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
@@ -70,9 +71,8 @@ def partition_loads(fleet: FleetTables, groups: DataFrame, history: Mapping[str,
 def group_rates(history: Mapping[str, DataFrame]) -> DataFrame:
     """Returns the rates of each group over the time between the first and the last record of its cluster."""
     groups, commits = history["groups"], history["commits"]
-    spans = groups.groupBy("cluster").agg(
-        ((F.unix_millis(F.max("end_time")) - F.unix_millis(F.min("start_time"))) / 1000).alias("seconds")
-    )
+    seconds = (F.unix_millis("end") - F.unix_millis("start")) / 1000
+    spans = cluster_times(groups).select("cluster", seconds.alias("seconds"))
     sums = commits.groupBy(*_GROUP).agg(F.sum("commits").alias("commits"))
     rows = groups.select(*_GROUP, "rebalances").join(sums, _GROUP, "left").join(F.broadcast(spans), "cluster")
     per_second = {

@@ -227,6 +227,16 @@ def test_what_stopped_without_a_rebalance(
         assert f"Not listed: {count(len(found.idle), 'idle time')} of" in found.parts[0].sentences[1]
 
 
+def test_one_early_record_hides_no_hour(spark: SparkSession) -> None:
+    """The columns of the day's heat map are no years wide because of a pause that began in the year 1000."""
+    early = made.pause(A, 0, start_time=datetime(1000, 1, 1, tzinfo=UTC))
+    rows = {"groups": [made.group(A)], "pauses": [early], "rebalances": [made.rebalance(A, 2, 60)]}
+    history = {name: frame_of(spark, schema, rows.get(name, ())) for name, schema in HISTORY_TABLES.items()}
+    day = {"shop": (made.at(-1), made.at(3600))}
+    found = daily_rows(history=history, times=day, drift=None, advice=None, alerts=None, clusters=())
+    assert (len(found.deploys), found.width_s) == (1, 10)
+
+
 def test_in_the_report(place: str, tmp_path: Path) -> None:
     """A section of its own, with both heat maps and the two groups that rebalanced."""
     pytest.importorskip("jinja2", reason="reports are an extra")

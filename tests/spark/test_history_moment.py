@@ -326,6 +326,13 @@ def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest
     assert tuples(of_eleven, "group_id", "error") == later
 
 
+def test_a_moment_after_now_that_one_late_record_covers(spark: SparkSession) -> None:
+    """Nobody knows it."""
+    history = history_of(spark, [*ROWS, group("late", "classic", TEN, datetime(9998, 1, 1, tzinfo=UTC))])
+    with pytest.raises(ConfigError, match="2990-01-01T00:00:00Z isn't covered by the records"):
+        Fleet.as_of(history, "2990-01-01T00:00:00Z")
+
+
 @pytest.mark.parametrize(
     ("timestamp", "message"),
     [
