@@ -43,7 +43,7 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, has_result, run_steps, why_skipped, without_result
-from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
+from spark_assign.groups.alerts import OF_STREAMS, DailyLimits, cluster_times
 from spark_assign.history import HistoryThresholds
 from spark_assign.report.daily import DailyRows, daily_rows
 from spark_assign.report.formatting import listed, name_clusters
@@ -347,8 +347,9 @@ def _table(tables: Mapping[str, Mapping[str, DataFrame]], step: str, name: str) 
 
 
 def _ends(history: StoredRun) -> dict[str, datetime]:
-    """Returns the time of the last record of each cluster in a history, in UTC."""
-    ends = history.tables["groups"].groupBy("cluster").agg(F.unix_millis(F.max("end_time")).alias("end"))
+    """Returns the time of the last record of each cluster before the start of a history's run, in UTC."""
+    times = cluster_times(history.tables["groups"], history.manifest.started_at)
+    ends = times.select("cluster", F.unix_millis("end").alias("end"))
     try:
         return {row["cluster"]: datetime.fromtimestamp(row["end"] / 1000, UTC) for row in collected(ends)}
     except (OverflowError, ValueError) as error:

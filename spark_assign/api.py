@@ -103,7 +103,8 @@ class Fleet(FleetTables):
         Args:
             history: the decoded records of the coordinators.
             timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`, inclusive.
-            topics: cluster, topic, partitions. Default: the largest partition owned or committed until then, plus one.
+            topics: cluster, topic, partitions. Default: the largest partition committed until then, or owned by a group
+                that owned at least half of those up to it, plus one. A group with a larger one is in `undescribed`.
             changelogs: end offsets and sizes of changelogs (`tables.groups.CHANGELOGS`), which aren't on record.
             topologies: texts of `Topology.describe()` by group ID. Default: derived from tasks and names of topics.
 

@@ -7,6 +7,7 @@ although the partitions could be spread more evenly; and Streams groups that res
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pyspark.sql import Column, DataFrame
@@ -155,3 +156,19 @@ def _without_balance(rows: DataFrame, alert: str, detail: Column) -> DataFrame:
     """Returns the rows as alerts that don't concern balance."""
     nulls = (F.lit(None).cast("double").alias(name) for name in ("max_over_mean_before", "max_over_mean_after"))
     return rows.select("cluster", "group_id", F.lit(alert).alias("alert"), *nulls, detail.alias("detail"))
+
+
+def cluster_times(groups: DataFrame, read_at: datetime | None = None) -> DataFrame:
+    """Returns cluster, `start`, and `end`: the times of its first and last record, but no `end` after `read_at`.
+
+    Otherwise, one record from a clock that is ahead would end the time range of all groups of its cluster years later.
+    If all records of a cluster are later, the clock of this machine is behind, and their times count.
+
+    Args:
+        groups: `groups` of a history.
+        read_at: when the records were read (default: now).
+    """
+    read = F.timestamp_micros(F.lit(round((read_at or datetime.now(UTC)).timestamp() * 1e6)))
+    first, last = F.min("start_time"), F.max("end_time")
+    end = F.when(first > read, last).otherwise(F.least(last, read))
+    return groups.groupBy("cluster").agg(first.alias("start"), end.alias("end"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 
@@ -21,6 +23,7 @@ def history_alerts(
     max_pause_ms: int | None = None,
     max_unreadable: int | None = None,
     lookback_ms: int | None = None,
+    read_at: datetime | None = None,
 ) -> DataFrame:
     """Returns a row per group and exceeded threshold (columns: `tables.groups.ALERTS`), lazily.
 
@@ -33,6 +36,7 @@ def history_alerts(
             alerts. `group_id` is empty if a record doesn't even name its group.
         lookback_ms: length of the time range before the last record of each cluster that is considered, in
             milliseconds; None for all time.
+        read_at: when the records were read (default: now).
 
     Raises:
         ConfigError: no threshold is given, or one is negative.
@@ -49,7 +53,7 @@ def history_alerts(
             raise ConfigError(f"{name} {limit}: expected 0 or more")
     rebalances, unreadable = tables["rebalances"].where("state <> 'Dead' AND NOT idle"), tables["unreadable"]
     if lookback_ms is not None:
-        ends = F.broadcast(tables["groups"].groupBy("cluster").agg(F.max("end_time").alias("ends")))
+        ends = F.broadcast(cluster_times(tables["groups"], read_at).drop("start"))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)
         unreadable = _filter_lookback(unreadable, "timestamp", ends, lookback_ms)
     finders = (
@@ -65,8 +69,8 @@ def history_alerts(
 def _filter_lookback(rows: DataFrame, time_column: str, ends: DataFrame, lookback_ms: int) -> DataFrame:
     """Returns the rows of the last `lookback_ms` milliseconds before the end of the records of their cluster, and those
     of clusters without an end."""
-    in_last = F.unix_millis(time_column) >= F.unix_millis("ends") - lookback_ms
-    return rows.join(ends, "cluster", "left").where(F.coalesce(in_last, F.isnull("ends"))).drop("ends")
+    in_last = F.unix_millis(time_column) >= F.unix_millis("end") - lookback_ms
+    return rows.join(ends, "cluster", "left").where(F.coalesce(in_last, F.isnull("end"))).drop("end")
 
 
 def _frequent_rebalances(rebalances: DataFrame, max_rebalances: int) -> DataFrame:

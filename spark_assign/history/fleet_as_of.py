@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.history.history import History
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
 from spark_assign.spark.dataframes import map_arrow_batches, to_arrow_schema
@@ -160,6 +161,7 @@ def _read_application(row: Mapping[str, Any], topologies: Mapping[str, str], lis
 
 
 _CONSUMER_GROUP_TYPES = ("classic", "consumer", "share")
+_GIVE_TOPICS = "If it has more, give the table topics, for example with --fleet and a snapshot"
 _MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Times that Python's `datetime` has in UTC, in microseconds since 1970."""
 _APPLICATION_COLUMNS = ("standby_replicas", "leader_process_id", "problem", "caveats")
@@ -193,6 +195,7 @@ def tables_as_of(
         for name in ("memberships", "subscriptions_over_time", "ownership", "streams_members")
     )
     owned = ownership.where("role = 'partition'")
+    sizes = _topics(history, is_covered, moment) if topics is None else topics
     # Connectors and the tasks of streams groups (KIP-1071) are no partitions. A group can have been classic before.
     protocol_type = F.coalesce(F.col("protocol_type"), F.lit("consumer"))
     is_consumer_group = F.col("group_type").isin(*_CONSUMER_GROUP_TYPES) & protocol_type.eqNullSafe("consumer")
@@ -201,12 +204,13 @@ def tables_as_of(
     )
     for table in (memberships, subscriptions, ownership, last_rebalances):
         undescribed = undescribed.unionByName(_long_names(table))
+    if topics is None:
+        undescribed = undescribed.unionByName(_beyond_topics(owned, sizes))
     others = history.groups.where(~is_consumer_group | (F.col("start_time") > moment))
     others = others.join(streams_members, GROUP_KEY, "left_anti")  # which were applications at this time
     undescribed = undescribed.join(others, GROUP_KEY, "left_anti")
-    undescribed = undescribed.groupBy(*GROUP_KEY).agg(F.min("error").alias("error"))
+    undescribed = cached(undescribed.groupBy(*GROUP_KEY).agg(F.min("error").alias("error")))  # for each table
     streams_members = streams_members.join(undescribed, GROUP_KEY, "left_anti")
-    sizes = _topics(history, is_covered, moment) if topics is None else topics
     applications = past_applications(
         streams_members,
         subscriptions,
@@ -259,8 +263,8 @@ def _parse_timestamp(timestamp: datetime | str) -> int:
 
 def _find_clusters(groups: DataFrame, micros: int) -> list[str]:
     """Returns the clusters whose records cover a time. Raises ConfigError if there is none."""
-    bounds = (F.unix_micros(F.min("start_time")).alias("start"), F.unix_micros(F.max("end_time")).alias("end"))
-    rows = groups.groupBy("cluster").agg(*bounds).orderBy("cluster").collect()  # a row per cluster
+    bounds = (F.unix_micros(name).alias(name) for name in ("start", "end"))
+    rows = cluster_times(groups).select("cluster", *bounds).orderBy("cluster").collect()  # a row per cluster
     clusters = [row.cluster for row in rows if row.start <= micros <= row.end]
     if not clusters:
         ranges = [f"{row.cluster} from {_format_timestamp(row.start)} to {_format_timestamp(row.end)}" for row in rows]
@@ -347,16 +351,40 @@ def _groups(live_groups: DataFrame, memberships: DataFrame) -> DataFrame:
     return rows.select(*GROUP_KEY, "assignor", group_type, "state", *_APPLICATION_COLUMNS)
 
 
+def _last_partition() -> Column:
+    """Returns the last partition of a slice. Two numbers that a leader makes up can be further apart than an int."""
+    return F.col("first") + F.col("step") * (F.col("count").cast("long") - 1)
+
+
 def _topics(history: History, is_covered: Column, moment: Column) -> DataFrame:
     """Returns topics with as many partitions as members had owned or committed up to the moment.
 
-    A leader can write any partition number into an assignment. One that no topic has doesn't count, so that only its
-    group is rejected, not all groups of the topic.
+    A leader can write any partition number into an assignment, but a broker takes commits only of partitions that
+    exist. So the largest partition that a group owned counts only if the group owned at least half of the partitions up
+    to it: an assignment has all partitions of a topic, up to those that change hands. If a topic has no such group and
+    no commits, the group that comes closest counts. A partition that no topic has doesn't count.
     """
     has_started = is_covered & (F.col("start_time") <= moment)
-    last = F.col("first") + F.col("step").cast("long") * (F.col("count") - 1)  # a leader can write any int
     owned = history.ownership.where(has_started & (F.col("role") == "partition") & (F.col("count") > 0))
-    committed = history.commits.where(has_started).select("cluster", "topic", "partition")
-    partitions = owned.select("cluster", "topic", last.alias("partition")).unionByName(committed)
-    possible = partitions.where(F.col("partition").between(0, MAX_PARTITIONS - 1))
-    return possible.groupBy("cluster", "topic").agg((F.max("partition") + 1).cast("int").alias("partitions"))
+    slices = owned.select(*GROUP_KEY, "topic", _last_partition().alias("last"), "first", "count")
+    slices = slices.where((F.col("first") >= 0) & (F.col("last") < MAX_PARTITIONS)).distinct()
+    last = (F.max("last") + 1).alias("partitions")
+    claims = slices.groupBy(*GROUP_KEY, "topic").agg(last, F.sum("count").alias("owned"))
+    committed = history.commits.where(has_started & F.col("partition").between(0, MAX_PARTITIONS - 1))
+    committed = committed.groupBy("cluster", "topic").agg((F.max("partition") + 1).cast("long").alias("partitions"))
+    sizes = claims.select("cluster", "topic", "partitions", "owned").unionByName(
+        committed.withColumn("owned", F.col("partitions"))
+    )
+    share = F.struct((F.col("owned") / F.col("partitions")).alias("share"), "partitions")
+    known = F.max(F.when(2 * F.col("owned") >= F.col("partitions"), F.col("partitions")))
+    partitions = F.coalesce(known, F.max(share)["partitions"]).cast("int").alias("partitions")
+    return sizes.groupBy("cluster", "topic").agg(partitions)
+
+
+def _beyond_topics(owned: DataFrame, sizes: DataFrame) -> DataFrame:
+    """Returns UNDESCRIBED: groups with a partition that `_topics` doesn't take for one of the topic."""
+    beyond = owned.join(sizes, ["cluster", "topic"]).where(_last_partition() >= F.col("partitions"))
+    place = "it owns partition %d of topic %s, which has %d partitions according to commits and other groups"
+    topic = F.substring("topic", 1, _MAX_TOPIC_NAME)
+    error = F.format_string(f"{place}. {_GIVE_TOPICS}", _last_partition(), topic, "partitions").alias("error")
+    return beyond.select(*GROUP_KEY, error)

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
+from spark_assign.groups.alerts import cluster_times
 from spark_assign.numeric.arrays import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import MAX_SHARE_PARTITIONS, share_partition_counts
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
@@ -76,9 +77,8 @@ def partition_loads(
 def group_rates(history: Mapping[str, DataFrame]) -> DataFrame:
     """Returns the rates of each group over the time between the first and the last record of its cluster."""
     groups, commits = history["groups"], history["commits"]
-    spans = groups.groupBy("cluster").agg(
-        ((F.unix_millis(F.max("end_time")) - F.unix_millis(F.min("start_time"))) / 1000).alias("seconds")
-    )
+    seconds = (F.unix_millis("end") - F.unix_millis("start")) / 1000
+    spans = cluster_times(groups).select("cluster", seconds.alias("seconds"))
     sums = commits.groupBy(*_GROUP).agg(bounded_sum(F.col("commits")).alias("commits"))
     rows = groups.select(*_GROUP, "rebalances").join(sums, _GROUP, "left").join(F.broadcast(spans), "cluster")
     per_second = {

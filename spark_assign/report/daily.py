@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -346,8 +346,8 @@ def daily_rows(
     rows = replace(rows, since=since, until=until, idle=_first(idle.agg(num_rows("times")), F.desc("times")))
     rows = replace(rows, deploys=_first(events, F.desc_nulls_last("paused_partition_ms"), *_OF_DEPLOYS))
     if rows.deploys:
-        starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
-        width_s = bucket_seconds(min(starts), max(ends))
+        starts, ends = ([row[name].astimezone(UTC) for row in rows.deploys] for name in ("start_time", "end_time"))
+        width_s = bucket_seconds(max(min(starts), since), max(ends))  # a pause can begin years before
         mapped = list({group_key(row): row for row in rows.deploys}.values())[:MAPPED_GROUPS]
         buckets = collected(time_buckets(recent["rebalances"].where(any_of(mapped)), width_s))
         teams = {group_key(row): row.get("team") for row in mapped}

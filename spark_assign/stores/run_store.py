@@ -98,6 +98,11 @@ class Manifest:
     content: Mapping[str, Any]
 
     @property
+    def started_at(self) -> datetime:
+        """Returns the start of the attempt, which its ID contains."""
+        return datetime.strptime(self.attempt.partition("-")[0], STARTED).replace(tzinfo=UTC)
+
+    @property
     def rows(self) -> dict[str, int]:
         """Returns the number of rows written per table."""
         return {name: int(table["rows"]) for name, table in self.content["tables"].items()}
@@ -329,7 +334,7 @@ def checked(name: str, table: DataFrame, schema: StructType) -> DataFrame:
     """Returns a stored table, of which a query fails if a required value is null, or a slice of a plan has partitions
     beyond any topic: a row with a wrong number would need more memory than a worker has. Raises FleetError."""
     if name == "assignment_slices" and {"first", "step", "count"} <= set(table.columns):
-        last = F.col("first") + F.col("step").cast("long") * (F.col("count") - 1)
+        last = F.col("first") + F.col("step") * (F.col("count").cast("long") - 1)
         is_slice = (F.col("first") >= 0) & ((F.col("step") > 0) | (F.col("count") <= 1))
         table = table.withColumn("count", F.when(is_slice & (last < MAX_PARTITIONS), F.col("count")))
     return with_keys(name, table, schema)
@@ -536,10 +541,9 @@ def read_manifest(output: str, row: Any, finished_at: datetime | int) -> Manifes
             finished_at = EPOCH + timedelta(microseconds=finished_at)
         content = json.loads(row["content"])
         manifest = Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], content)
-        started = datetime.strptime(manifest.attempt.partition("-")[0], STARTED)
         is_valid = (
             all(re.fullmatch(r"[A-Za-z0-9._-]{1,200}", name) for name in (manifest.run_id, manifest.attempt))
-            and max(started.year, finished_at.year) < _LAST_YEAR
+            and max(manifest.started_at.year, finished_at.year) < _LAST_YEAR
             and isinstance(content["format"], str | None)
             and isinstance(content["inputs"], dict)
             and isinstance(content["versions"], dict)

@@ -8,19 +8,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import daily
+from spark_assign.cli.job_tables import stored_history
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot
-from spark_assign.stores.run_store import StoredRun
+from spark_assign.stores.run_store import StoredRun, write_run
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.history import HISTORY_TABLES
 from tests import snapshots
+from tests.frames import frame_of
+from tests.unit import history_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -57,8 +63,31 @@ def words(tmp_path: Path) -> list[str]:
 def test_a_time_that_no_calendar_has(spark: SparkSession) -> None:
     """In a stored history: wrong input, with the column."""
     groups = spark.sql("select 'c' as cluster, timestamp_micros(9223372036854775807L) as end_time")
+    groups = groups.withColumn("start_time", F.col("end_time"))
+    run = cast(Any, SimpleNamespace(started_at=datetime(2026, 11, 20, tzinfo=UTC)))
     with pytest.raises(SourceError, match=r"groups\.end_time: a time isn't in the years 1 to 9999"):
-        daily._ends(StoredRun(cast(Any, None), {"groups": groups}))
+        daily._ends(StoredRun(run, {"groups": groups}))
+
+
+def test_one_late_record_hides_no_night(spark: SparkSession, tmp_path: Path) -> None:
+    """The times of a cluster's history end with the start of its run: of this one, and of the one before. Those of a
+    cluster with only later records don't."""
+    rows = history_rows.tables()
+    late = history_rows.group("late", end_time=datetime(9998, 1, 1, tzinfo=UTC))
+    other = history_rows.group("other") | {"cluster": "bank"}
+    years_ahead = {"start_time": datetime(2990, 1, 1, tzinfo=UTC), "end_time": datetime(2990, 1, 2, tzinfo=UTC)}
+    rows["groups"] = [*rows["groups"], late, other, {**other, **years_ahead, "cluster": "ahead"}]
+    tables = {name: frame_of(spark, schema, rows.get(name, ())) for name, schema in HISTORY_TABLES.items()}
+    runs = [write_run(tables, str(tmp_path), run_id=run_id, schemas=HISTORY_TABLES) for run_id in ("1", "2")]
+    first, second = (manifest.started_at.replace(microsecond=0) for manifest in runs)
+    options = cast(Any, SimpleNamespace(lookback=None, run_id="2"))
+    ends = daily._ends(stored_history(spark, f"{tmp_path}@2"))
+    times = daily._time_ranges(options, spark, str(tmp_path), ends)
+    assert {each: [end.replace(microsecond=0) for end in of] for each, of in times.items()} == {
+        "shop": [first, second],
+        "bank": [history_rows.at(3600)] * 2,
+        "ahead": [years_ahead["end_time"]] * 2,
+    }
 
 
 def test_two_nights(

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.groups import facts
 from spark_assign.history.records import records_of
-from spark_assign.spark.dataframes import compress, expand
+from spark_assign.spark.dataframes import compress, contains_partition, expand
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import find_row_fault
 from spark_assign.tables.groups import BROKERS
@@ -224,6 +224,15 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
         *(("e", 0, 1, 2), ("e", 5, 1, 2), ("f", 40, 32, 3)),
     ]
     assert tuples(expand(runs)) == sorted(rows)
+
+
+def test_numbers_that_are_further_apart_than_an_int(spark: SparkSession) -> None:
+    """An int overflows: Spark ends the query, and the embedded engine counts on from the smallest number."""
+    slices = spark.createDataFrame([(-(2**31), 2**31 - 1, 3)], "first int, step int, count int")
+    numbers = (-1, 0, 2**31 - 2, 2**31 - 1)
+    has = (contains_partition(F.lit(each), F.col("first"), F.col("step"), F.col("count")) for each in numbers)
+    (found,) = slices.select(*(each.alias(f"n{at}") for at, each in enumerate(has))).collect()
+    assert tuple(found) == (True, False, True, False)
 
 
 def test_the_check_of_a_fleet_has_no_sql_text(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

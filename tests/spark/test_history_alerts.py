@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,17 @@ def test_the_last_of_a_history(tables: Tables) -> None:
     tables = {**tables, "groups": tables["groups"].unionByName(ahead)}
     assert set(found(tables, max_pause_ms=8_000, max_unreadable=0, lookback_ms=1_800_000)) == {("carts", "pause")}
     assert "7 rebalances" in found(tables, max_rebalances_per_day=1, lookback_ms=1_800_000)["carts", "rebalances"]
+
+
+@pytest.mark.parametrize("read_at", [made.at(3600), None])
+def test_one_late_record_hides_no_alert(tables: Tables, read_at: datetime | None) -> None:
+    """The time of a record counts at most as the time at which the records were read."""
+    late = tables["groups"].limit(1).withColumns({"end_time": F.lit(datetime(9998, 1, 1, tzinfo=UTC))})
+    tables = {**tables, "groups": tables["groups"].unionByName(late)}
+    since_begin = datetime.now(UTC) - made.BEGIN if read_at is None else timedelta(minutes=30)
+    lookback_ms = round(since_begin.total_seconds() * 1000)
+    limits = {"lookback_ms": lookback_ms, "read_at": read_at}
+    assert ("carts", "rebalances") in found(tables, max_rebalances_per_day=1, **limits)
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_unreadable": -1}, {"lookback_ms": 1}])
@@ -213,6 +225,16 @@ def test_what_stopped_without_a_rebalance(
     assert (same in details) == (causes == {A: "hang", B: "hang"} and pauses[1]["start_time"] == made.at(20))
     if found.idle:
         assert f"Not listed: {count(len(found.idle), 'idle time')} of" in found.parts[0].sentences[1]
+
+
+def test_one_early_record_hides_no_hour(spark: SparkSession) -> None:
+    """The columns of the day's heat map are no years wide because of a pause that began in the year 1000."""
+    early = made.pause(A, 0, start_time=datetime(1000, 1, 1, tzinfo=UTC))
+    rows = {"groups": [made.group(A)], "pauses": [early], "rebalances": [made.rebalance(A, 2, 60)]}
+    history = {name: frame_of(spark, schema, rows.get(name, ())) for name, schema in HISTORY_TABLES.items()}
+    day = {"shop": (made.at(-1), made.at(3600))}
+    found = daily_rows(history=history, times=day, drift=None, advice=None, alerts=None, clusters=())
+    assert (len(found.deploys), found.width_s) == (1, 10)
 
 
 def test_in_the_report(place: str, tmp_path: Path) -> None:

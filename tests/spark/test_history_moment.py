@@ -215,12 +215,43 @@ def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:
     assert tuples(orders, "partitions", "moved", "unassigned") == [(8, 2, 0)]
 
 
-def test_a_slice_wider_than_an_int(spark: SparkSession) -> None:
-    """A leader assigns -2^31, -1, and 2^31 - 2: the fleet of the moment has the topic as without them."""
-    wide = member("wide", "w", TEN, has={"t": (-(2**31), 2**31 - 1, 3)})
-    fleets = [Fleet.as_of(history_of(spark, rows), "2026-11-23T10:15:00Z") for rows in (ROWS, [*ROWS, *wide])]
-    counts = [tuples(fleet.topics.select("topic", "partitions")) for fleet in fleets]
-    assert counts[0] == counts[1]
+def owners(group_id: str, *has: tuple[str, int, int, int]) -> list[Row]:
+    """A classic group since ten with a member for each slice."""
+    rows = [group(group_id, "classic"), rebalance(group_id, 1, TEN, "range")]
+    for at, (topic, *run) in enumerate(has):
+        rows += member(group_id, f"m{at}", TEN, None, {topic: tuple(run)})  # type: ignore[dict-item]
+    return rows
+
+
+def test_a_leader_that_makes_up_partitions_costs_only_its_group(spark: SparkSession) -> None:
+    """The topic has the partitions that the others know, by commits or by an assignment of at least half of them."""
+    far, int_range = ("t", 899_999, 1, 1), ("u", -(2**31), 2**31 - 1, 3)
+    rows = [
+        *owners("honest", ("t", 0, 2, 2), ("t", 1, 2, 2), ("u", 0, 1, 2)),
+        *owners("few", ("t", 0, 1, 2)),
+        *owners("handover", ("w", 0, 3, 2), ("w", 1, 1, 1)),  # two of five are in nobody's hands
+        *owners("liar", ("t", 0, 1, 3), far, ("a", 70, 1, 1), ("b", 500, 1, 1), ("u", 0, 1, 2)),
+        *owners("wide", int_range),
+        *owners("alone", ("a", 7, 1, 1), ("v", 8, 1, 1)),
+        commits("few", "b", 2, TEN),
+    ]
+    history = history_of(spark, rows)
+    fleet = Fleet.as_of(history, TEN)
+    sizes = [("a", 8), ("b", 3), ("t", 4), ("u", 2), ("v", 9), ("w", 4)]
+    assert tuples(fleet.topics, "topic", "partitions") == sizes
+    assert fleet.undescribed is not None
+    text = (
+        "it owns partition {} of topic {}, which has {} partitions according to commits and other groups. "
+        "If it has more, give the table topics, for example with --fleet and a snapshot"
+    )
+    assert tuples(fleet.undescribed, "group_id", "error") == [
+        ("liar", text.format(500, "b", 3)),
+        ("wide", text.format(2**31 - 2, "u", 2)),
+    ]
+    topics = spark.createDataFrame([("c", "t", 900_000)], "cluster string, topic string, partitions int")
+    undescribed = Fleet.as_of(history, TEN, topics=topics).undescribed
+    assert undescribed is not None
+    assert tuples(undescribed, "group_id") == []
 
 
 def test_a_group_that_is_too_large_is_named(
@@ -299,6 +330,13 @@ def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest
     of_eleven = Fleet.as_of(history, ELEVEN).undescribed
     assert of_eleven is not None
     assert tuples(of_eleven, "group_id", "error") == later
+
+
+def test_a_moment_after_now_that_one_late_record_covers(spark: SparkSession) -> None:
+    """Nobody knows it."""
+    history = history_of(spark, [*ROWS, group("late", "classic", TEN, datetime(9998, 1, 1, tzinfo=UTC))])
+    with pytest.raises(ConfigError, match="2990-01-01T00:00:00Z isn't covered by the records"):
+        Fleet.as_of(history, "2990-01-01T00:00:00Z")
 
 
 @pytest.mark.parametrize(

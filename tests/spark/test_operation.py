@@ -18,6 +18,7 @@ from jobs import report
 from spark_assign import ConfigError, Fleet, FleetError
 from spark_assign.replicas import ClusterChange, Operation, changes_of_leader_moves, operate, reassign, tool_files
 from spark_assign.replicas.assignor_times import assignor_times
+from spark_assign.replicas.coordinators import group_rates
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.report.results import summary
 from spark_assign.spark.subscription_lists import to_lists
@@ -149,6 +150,16 @@ def test_a_broker_is_removed(spark: SparkSession, fleet: Fleet) -> None:
     same_rack = by_group(operate(fleet, reassignment=reassign(fleet, within)))
     assert between(same_rack["eager"], "rebalances") == (0, 0)
     assert between(same_rack["modern"], "epochs") == (0, 8)
+
+
+def test_one_late_record_slows_no_group(spark: SparkSession) -> None:
+    """Rates are those of the time until now, not until the year 9998."""
+    times = "cluster string, group_id string, rebalances long, start_time timestamp, end_time timestamp"
+    start = datetime.now(UTC) - timedelta(days=1)
+    past = [("c", "g", 5, start, datetime.now(UTC)), ("c", "late", 5, start, datetime(9998, 1, 1, tzinfo=UTC))]
+    commits = dataframe(spark, "cluster string, group_id string, commits long", [("c", "g", 86_400)])
+    rates = group_rates({"groups": dataframe(spark, times, past), "commits": commits}).where("group_id = 'g'")
+    assert [row["commits_per_second"] for row in rates.collect()] == [pytest.approx(1, rel=0.1)]
 
 
 def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
