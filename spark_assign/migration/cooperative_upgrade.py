@@ -81,6 +81,7 @@ def plan_cooperative_upgrade(
     Returns:
         one row per restart; see `tables.simulation.UPGRADE`. A restart is rejected, with the reason, if it would leave
         the group without a common assignor, or if the member's library wouldn't start. Later restarts aren't simulated.
+        All restarts are rejected if the group can't be simulated.
         Without an order, there is no row of a member whose list of assignors stays, and no row if the members don't
         choose the assignor (the broker does, or it is of Kafka Streams).
 
@@ -112,10 +113,10 @@ def plan_cooperative_upgrade(
         for row in rows
         if row["rejection"] is None
     ]
-    rebalances = simulate(
+    simulation = simulate(
         group_fleet, dataframe_of_rows(fleet.members.sparkSession, events, EVENTS), "configured", settings
-    ).rebalances
-    by_step = rebalances.groupBy(F.floor(F.col("start_ms") / interval_ms).cast("int").alias("step")).agg(
+    )
+    by_step = simulation.rebalances.groupBy(F.floor(F.col("start_ms") / interval_ms).cast("int").alias("step")).agg(
         F.count(F.lit(1)).cast("int").alias("rebalances"),
         F.max("generation_id").alias("generation_id"),
         F.max_by("assignor", "generation_id").alias("assignor"),
@@ -126,7 +127,9 @@ def plan_cooperative_upgrade(
     steps = dataframe_of_rows(fleet.members.sparkSession, rows, planned).join(
         by_step.where(F.col("step") > 0), "step", "left"
     )
-    return steps.select(*UPGRADE.names).orderBy("step")
+    steps = steps.join(simulation.rejected, [*GROUP_KEY], "left")
+    rejection = F.coalesce("rejection", F.concat("code", F.lit(": "), "detail"))
+    return steps.withColumn("rejection", rejection).select(*UPGRADE.names).orderBy("step")
 
 
 def supported_clients(fleet: FleetTables, cluster: str, group_id: str, settings: Settings | None = None) -> str:

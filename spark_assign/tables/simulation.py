@@ -150,6 +150,6 @@ UPGRADE = schema(
 )
 """One row per restart, in order: `member_id` restarts with `assignors`. `eager_members`: members that use the eager
 protocol afterward. `client_library`: the library of the member, if its client ID shows it
-(`groups.kernel.client_libraries`). `rejection`: why the restart isn't allowed. The other columns describe the
-rebalances that the restart causes: their number, the last generation and its assignor, and the revoked and moved
-partitions; null if there is no rebalance."""
+(`groups.kernel.client_libraries`). `rejection`: why the restart isn't allowed, or code and detail of a group that can't
+be simulated. The other columns describe the rebalances that the restart causes: their number, the last generation and
+its assignor, and the revoked and moved partitions; null if there is no rebalance, or a `rejection`."""

@@ -102,6 +102,12 @@ def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: 
     row = {"cluster": "c", "group_id": "g", "member_id": "a", "partition_assignment_strategy": ["sticky"]}
     settings.write_text(json.dumps(row))
     assert job.main([*words, "--table", f"settings_members={settings}"]) == 1
+    capsys.readouterr()
+    # A group that can't be simulated doesn't restart without a rebalance.
+    assert job.main(["to-cooperative", "c/twice", *words[2:]]) == 1
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    assert rows
+    assert all("duplicate-member: members: member_id=m" in row for row in rows)
 
 
 @pytest.mark.once

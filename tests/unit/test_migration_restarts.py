@@ -11,9 +11,10 @@ import pytest
 from spark_assign.assignors.group_facts import GROUP
 from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import PlanParams, assign, plan_groups
+from spark_assign.groups.kernel.read_specs import GroupSubset
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.rolling_restart import COSTS, RollingRestart, new_id, simulate_restarts
-from spark_assign.numeric.arrays import PartitionSlices
+from spark_assign.numeric.arrays import IntArray, PartitionSlices
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
@@ -215,6 +216,19 @@ def test_new_ids_are_as_kafkas() -> None:
     """22 characters of an alphabet without signs that a URL has, and the same at each call."""
     assert new_id("consumer-1") == new_id("consumer-1") != new_id("consumer-2")
     assert len(new_id("ä\ud800")) == 22
+
+
+def test_members_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if one has the id that another one gets when it restarts, which anyone can compute."""
+    select = rolling_restart.select_members
+
+    def check(specs: GroupSpecs, members: IntArray, ids: list[str], *slices: PartitionSlices) -> GroupSubset:
+        assert len(set(ids)) == len(ids)
+        return select(specs, members, ids, *slices)
+
+    monkeypatch.setattr(rolling_restart, "select_members", check)
+    done = played(specs_of([a_group({"!": [0], new_id("!"): [1], "zz": [2]})]), "range", "uniform")
+    assert (len(done.restarts[0]), done.is_complete.tolist()) == (3, [True])
 
 
 @pytest.mark.parametrize("assignor", sorted(ORACLE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
+from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.migration.kernel import migrate
 from spark_assign.migration.kernel.migrate import (
     FORBIDDEN,
     describe_first_restart,
@@ -21,7 +24,7 @@ from spark_assign.migration.kernel.migrate import (
     plan_migrations,
     plan_steps,
 )
-from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
+from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, MigrationPassParams, measure_migration
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate, Policy, judge_migration
 from spark_assign.migration.migrate import _check_release
 from spark_assign.tables.comparison import MIGRATION_ROWS
@@ -387,6 +390,21 @@ def test_steps_of_all_groups() -> None:
         ("g", 3, "last-member", 1, 1, 4, 2, 4),
         ("g", 4, "rollback", 2, None, 0, None, None),
     ]
+
+
+def test_a_group_that_fails_is_rejected_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other groups are planned as without it."""
+
+    def fail(specs: GroupSpecs, *others: Any) -> MigrationMetrics:
+        if "far" in specs.group_id.to_pylist():
+            raise IndexError("7 of 6")
+        return measure_migration(specs, *others)
+
+    monkeypatch.setattr(migrate, "measure_migration", fail)
+    found = migrations(facts(*in_racks("far", {"a": [0, 1], "b": [2, 3]}), *in_racks("near", {"a": [0], "b": [2]})))
+    row = found.pop(("rejected", "far"))
+    assert (row["code"], row["detail"]) == ("assignor-failed", "IndexError: 7 of 6")
+    assert found == migrations(facts(*in_racks("near", {"a": [0], "b": [2]})))
 
 
 def test_no_group_is_left_out() -> None:

@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.assignors.group_facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.upgrade import plan_upgrades
-from spark_assign.migration.kernel.upgrade_verdict import next_member_id
+from spark_assign.migration.kernel.upgrade_verdict import GroupMembership, next_member_id
+from spark_assign.simulation.kernel.classic_group_member import IllegalState
 from spark_assign.tables.comparison import UPGRADE_ROWS
 from tests.cases import keyed
 from tests.plan_rows import facts_table
@@ -289,3 +290,32 @@ def test_large_groups_have_no_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row.get(name) for name in ("restarts", "simulated_restarts", "leader_changes", "moved")] == [2, 1, 1, None]
     assert not {"moved_by_old_rules", "moved_by_new_rules", "revoked", "paused_partitions"} & row.keys()
     assert [step["moved"] for step in found["step", "g"]] == [4]
+
+
+def test_a_member_has_the_id_that_another_one_gets() -> None:
+    """Anyone can compute it. The restarted member gets the next free id, and the other group is upgraded."""
+    made_up = dict(zip(("app", next_member_id("app"), "zz"), ([0], [1], [2, 3]), strict=True))
+    found = upgrades([*group("g", "range", made_up), *group("victim", "range", HALVES)], "3.9")
+    new_ids = [step["new_member_id"] for step in found["step", "g"]]
+    first = next_member_id(next_member_id("app"))
+    assert new_ids == [first, next_member_id(first), next_member_id("zz")]
+    assert [found["group", name][0]["simulated_restarts"] for name in ("g", "victim")] == [3, 2]
+
+
+def test_a_group_that_fails_is_rejected_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an error of Kafka's coordinator, or by any other one; the rows of the other groups are the same."""
+    errors = {"odd": KeyError("odd"), "odder": IllegalState("no common protocol")}
+    join = GroupMembership.join
+
+    def fail(self: GroupMembership, member_id: str, *others: Any) -> None:
+        if member_id in errors:
+            raise errors[member_id]
+        join(self, member_id, *others)
+
+    monkeypatch.setattr(GroupMembership, "join", fail)
+    others = [row for number in range(5) for row in group(f"g{number}", "range", HALVES)]
+    failing = [row for name in errors for row in group(f"g2-{name}", "range", {name: [0, 1], "p": [2, 3]})]
+    found = upgrades([*others, *failing], "3.9")
+    assert found.pop(("rejected", "g2-odd")) == [{"code": "assignor-failed", "detail": "KeyError: 'odd'"}]
+    assert found.pop(("rejected", "g2-odder")) == [{"code": "kafka-refuses", "detail": "no common protocol"}]
+    assert found == upgrades(others, "3.9")

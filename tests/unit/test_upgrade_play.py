@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,8 @@ def test_the_leader_stays_until_it_restarts() -> None:
         assert step.leader_release == ("2.8" if leader in names else "3.9")
     assert done.is_complete.tolist() == [True]
     assert len({step.leader for step in done.steps[0]}) == 1 + sum(step.leader_changed for step in done.steps[0][1:])
+    unknown = replace(course(EAGER, "2.8", ("3.9", EAGER)), leader="gone")
+    assert played([a_group({name: [at] for at, name in enumerate(names)})], unknown)[1].steps == done.steps
 
 
 def test_static_members_lead_on_under_new_ids() -> None:

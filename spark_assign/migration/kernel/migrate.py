@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from spark_assign.migration.kernel.migration_verdict import (
     can_convert_online,
     judge_migration,
 )
-from spark_assign.migration.kernel.rolling_restart import COSTS
+from spark_assign.migration.kernel.rolling_restart import COSTS, plan_groups_apart
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -50,7 +51,11 @@ _Row = dict[str, Any]
 
 
 def plan_migrations(facts: pa.Table, params: MigrationPassParams, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of all groups of these facts, with the columns of `schema`."""
+    """Returns the rows of all groups of these facts, with the columns of `schema`."""
+    return plan_groups_apart(partial(_plan_migrations, params=params, schema=schema), facts, REJECTED, schema)
+
+
+def _plan_migrations(facts: pa.Table, params: MigrationPassParams, schema: pa.Schema) -> Iterator[pa.Table]:
     pass_input = open_pass(facts, action="migrate")
     specs = pass_input.specs
     yield tagged_table(REJECTED, pass_input.rejected_groups, schema)

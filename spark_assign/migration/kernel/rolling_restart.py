@@ -35,17 +35,23 @@ from __future__ import annotations
 import base64
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from spark_assign.assignors.group_facts import NameIndex, column
 from spark_assign.assignors.group_specs import GroupSpecs
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import assign_groups, read_ownership
 from spark_assign.groups.kernel.read_specs import GroupSubset, select_members
+from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.numeric.arrays import EMPTY_SLICES, BoolArray, IntArray, PartitionSlices, mask_from_indexes
+from spark_assign.simulation.kernel.classic_group_member import IllegalArgument, IllegalState
+from spark_assign.tables.errors import failure_of_code
 
 MAX_RESTARTS = 64
 """Maximum number of simulated restarts per group."""
@@ -66,6 +72,35 @@ def count_restarts(specs: GroupSpecs) -> IntArray:
     partitions = np.bincount(specs.topics.group, np.maximum(specs.topics.partitions, 0), specs.num_groups)
     within_limit = MAX_PARTITIONS // np.maximum(partitions, 1).astype(np.int64) + 1
     return np.minimum(members, np.minimum(within_limit, MAX_RESTARTS))
+
+
+def plan_groups_apart(
+    plan: Callable[[pa.Table], Iterable[pa.Table]], facts: pa.Table, rejected: str, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Yields the tables of a plan. If it fails, plans halves of the groups, until a group that fails is alone.
+
+    Args:
+        plan: returns the rows of complete groups, from their facts.
+        facts: facts of complete groups.
+        rejected: the kind of the row of a group that fails alone: code and detail.
+        schema: the schema of the rows.
+    """
+    try:
+        tables = list(plan(facts))
+    except Exception as error:  # one group must not affect other groups
+        clusters, ids = (NameIndex(column(facts, name)) for name in ("cluster", "group_id"))
+        group = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
+        groups = np.unique(group)
+        if len(groups) > 1:
+            is_first = group < groups[len(groups) // 2]
+            for half in (is_first, ~is_first):
+                yield from plan_groups_apart(plan, facts.filter(pa.array(half)), rejected, schema)
+            return
+        is_kafka = isinstance(error, IllegalArgument | IllegalState)
+        code, detail = ("kafka-refuses", str(error)) if is_kafka else ("assignor-failed", failure_of_code(error))
+        key = {name: column(facts, name)[0].as_py() for name in ("cluster", "group_id")}
+        tables = [tagged_rows(rejected, [key | {"code": code, "detail": detail}], schema)]
+    yield from tables
 
 
 class RestartingGroups(ABC):
@@ -107,6 +142,17 @@ class RestartingGroups(ABC):
             succeeded = remaining[groups] > 0
             self._record(groups[succeeded], members[succeeded], bounce[succeeded])
         return remaining
+
+    def _renew_id(self, member: int, derive: Callable[[str], str]) -> str:
+        """Gives a restarted member the next id, derived from its previous one, that no other member has: anyone can
+        choose the id that will be derived from another member's."""
+        group = int(self.specs.members.group[member])
+        taken = self.ids[self.member_starts[group] : self.member_starts[group + 1]]
+        member_id = derive(self.ids[member])
+        while member_id in taken:
+            member_id = derive(member_id)
+        self.ids[member] = member_id
+        return member_id
 
     @abstractmethod
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
@@ -212,7 +258,7 @@ class _MigratingGroups(RestartingGroups):
 
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
         for member in members.tolist():
-            self.ids[member] = new_id(self.ids[member])
+            self._renew_id(member, new_id)
         self.revokes_all = self.revokes_all & ~mask_from_indexes(members, len(self.specs.members))
         self.is_converted = True
         return members[~self.is_static[members]]

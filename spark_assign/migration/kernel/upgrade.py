@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,14 @@ from spark_assign.groups.kernel.plan_groups import (
 from spark_assign.groups.kernel.read_specs import GroupSubset, PassInput, open_pass, select_members
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.migration.kernel.migration_verdict import DONE, READY, READY_WITH_WARNINGS
-from spark_assign.migration.kernel.rolling_restart import MOVED, PAUSED, REVOKED, RestartingGroups, count_restarts
+from spark_assign.migration.kernel.rolling_restart import (
+    MOVED,
+    PAUSED,
+    REVOKED,
+    RestartingGroups,
+    count_restarts,
+    plan_groups_apart,
+)
 from spark_assign.migration.kernel.upgrade_verdict import (
     FIXES,
     NEXT_REBALANCE,
@@ -74,7 +82,7 @@ COSTS = ("moved", "revoked", "paused_partitions", "moved_by_rules")
 
 
 def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of all groups of these facts, with the columns of `schema`.
+    """Returns the rows of all groups of these facts, with the columns of `schema`.
 
     Args:
         facts: facts of complete groups.
@@ -82,6 +90,11 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
         assignor: the assignor of all members afterward; `None` if each group keeps its own.
         schema: the schema of the rows.
     """
+    plan = partial(_plan_upgrades, to_release=to_release, assignor=assignor, schema=schema)
+    return plan_groups_apart(plan, facts, REJECTED, schema)
+
+
+def _plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema: pa.Schema) -> Iterator[pa.Table]:
     groups = open_pass(facts, action="upgrade")
     specs = groups.specs
     yield tagged_table(REJECTED, groups.rejected_groups, schema)
@@ -466,8 +479,8 @@ class _UpgradingGroups(RestartingGroups):
         rebalancing = []
         for member, member_bounce in zip(members.tolist(), bounce.tolist(), strict=True):
             group, previous_id, instance_id = self.group[member], self.ids[member], self.instance_ids[member]
-            config, member_id = self.paths[group].bounces[member_bounce], next_member_id(previous_id)
-            self.config[member], self.ids[member] = config, member_id
+            config, member_id = self.paths[group].bounces[member_bounce], self._renew_id(member, next_member_id)
+            self.config[member] = config
             del self.member_index[group, previous_id]
             self.member_index[group, member_id] = member
             membership = self.memberships[group]

@@ -266,7 +266,7 @@ class UpgradePath:
     Attributes:
         current: the configuration of its members now.
         bounces: the configuration after each bounce. A bounce restarts all members once.
-        leader: id of the current leader; `None` if unknown.
+        leader: id of the current leader; `None` if unknown, as is one that names no member.
     """
 
     current: ClientConfig
@@ -354,7 +354,7 @@ class GroupMembership:
         self.group = ClassicGroup("")
         for member_id, instance_id in members:
             self.join(member_id, instance_id, assignors)
-        self.group.leader_id = leader or self.group.all_members()[0].member_id
+        self.group.leader_id = leader if leader in self.group.members else self.group.all_members()[0].member_id
         self.group.protocol_name = assignors[0]
 
     def join(self, member_id: str, instance_id: str | None, assignors: Assignors) -> None:
