@@ -333,6 +333,12 @@ def test_groups_of_both_protocols_side_by_side() -> None:
     assert "ConsumerGroupHeartbeat" in messages
 
 
+def test_a_member_that_owns_what_it_does_not_subscribe_to() -> None:
+    """A static member that returns doesn't get it back. It has nothing to wait for, and the simulation ends."""
+    played = play(modern(TWO, static=True, asks={"c2": [1]}), at(1_000, "member-restarts", "c2"), until=600_000)
+    assert [time for time, _ in _beats(played, "c2~2")] == [6_500, 6_500]
+
+
 def test_members_that_fence_each_other_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same instance ID, the one that joins is unknown at its next heartbeat: that much work is too much."""
     monkeypatch.setattr(simulated_group, "MOST_WORK", 10_000)

@@ -187,6 +187,8 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             return True
         if known.state is MemberState.UNREVOKED_PARTITIONS:
             return False  # only what it reports as given up matters
+        if known.is_reconciled_to(self.coordinator.assignment_epoch):
+            return False  # also if the target has topics that the member doesn't subscribe to
         if known.assigned.keys() != self.coordinator.members.target(known.member_id).codes:
             return True
         return self.trace is not None and known.member_epoch != self.coordinator.assignment_epoch
