@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from spark_assign.connect.kernel import simulate_clusters
 from spark_assign.connect.kernel.faults import REMEDIES, ClusterFaults
 from tests.cases import cases
 from tests.unit.connect_facts import (
@@ -224,6 +225,20 @@ def test_numbers_beyond_a_long_or_an_int() -> None:
     tables = merged(cluster("old", generation_id=2**31 - 1), cluster("many"), cluster("c"), {"events": joins})
     played = {row["connect_cluster"]: row["code"] for row in simulated(tables)}
     assert played == {"old": "bad-event", "many": "bad-event", "c": None}
+
+
+def test_a_fault_of_our_own_costs_only_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other cluster is simulated."""
+    play = simulate_clusters.simulate
+
+    def broken(initial: Any, events: Any, *more: Any) -> Any:
+        return 1 / (len(events) - 1) and play(initial, events, *more)
+
+    monkeypatch.setattr(simulate_clusters, "simulate", broken)
+    event = {"connect_cluster": "b", "at_ms": 5, "event": "worker-left", "subject": "w1", "tasks": None}
+    played = simulated(merged(cluster("b"), cluster("c"), {"events": [event]}))
+    found = {row["connect_cluster"]: (row["code"], row.get("detail")) for row in played}
+    assert found == {"b": ("assignor-failed", "ZeroDivisionError: division by zero"), "c": (None, None)}
 
 
 def test_faults_of_a_simulation() -> None:

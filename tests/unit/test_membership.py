@@ -24,7 +24,9 @@ from spark_assign.advice.kernel.membership_modes import (
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise, find_deployment_pod
 from spark_assign.advice.membership import MEMBERSHIP_ROWS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulation_input import SimulationInput
 from spark_assign.spark.dataframes import to_arrow_schema
 from tests.cases import cases, keyed
 from tests.unit import protocol_facts as facts
@@ -156,6 +158,27 @@ def test_groups_without_advice() -> None:
     assert set(rows) == {"alone", "new"}
     assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)
     assert rows["alone"]["crash_paused_partition_seconds"] is None
+
+
+def test_a_fault_of_our_own_costs_only_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While its facts are read, or while it is simulated."""
+    reads, plays = SimulationInput.initial_state, GroupSimulation.run
+
+    def breaks_early(self: SimulationInput, *args: Any) -> Any:
+        return 1 / (len(self.rows["members"]) - 2) and reads(self, *args)
+
+    def breaks_late(self: GroupSimulation, until: int | None) -> Any:
+        return 1 / (len(self.initial_state.members) - 2) and plays(self, until)
+
+    for place, name, broken in (
+        (SimulationInput, "initial_state", breaks_early),
+        (GroupSimulation, "run", breaks_late),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, broken)
+            found = run(two=facts.pair(), four=four())
+        assert [(row["group_id"], row["code"]) for row in found[REJECTED]] == [("two", "assignor-failed")]
+        assert [row["group_id"] for row in found[GROUP_ROW]] == ["four"]
 
 
 def test_rows_in_any_order() -> None:

@@ -10,7 +10,7 @@ from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.events import InvalidEventError
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.cases import cases
-from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, pauses, play, rounds, stage
+from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, modern, owners, pauses, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
 SLOW = TimingConfig(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
@@ -33,6 +33,13 @@ def test_an_id_that_the_event_names() -> None:
         at(20_000, "member-restarts", "c1", down_ms=0),
     )
     assert [who for _, who, _ in logged(played, "FindCoordinator")] == ["x", "c1~3"]
+
+
+def test_an_id_of_another_member() -> None:
+    """A coordinator can't tell two members with one ID apart."""
+    for beginning in (stage(TWO, COOPERATIVE), modern(TWO)):
+        with pytest.raises(InvalidEventError, match="new_member_id is c2, which is the ID of the member c2"):
+            play(beginning, at(10_000, "member-restarts", "c1", new_member_id="c2"))
 
 
 def test_a_member_that_comes_back_static() -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from spark_assign.simulation.kernel import simulated_group
 from spark_assign.simulation.kernel.events import in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
+from spark_assign.simulation.kernel.simulated_group import TooManyEventsError
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at, logged, modern, names, owners, pauses, play, rounds, run
 
@@ -329,3 +331,19 @@ def test_groups_of_both_protocols_side_by_side() -> None:
     messages = "".join(together["trace"])
     assert "JoinGroup" in messages
     assert "ConsumerGroupHeartbeat" in messages
+
+
+def test_a_member_that_owns_what_it_does_not_subscribe_to() -> None:
+    """A static member that returns doesn't get it back. It has nothing to wait for, and the simulation ends."""
+    played = play(modern(TWO, static=True, asks={"c2": [1]}), at(1_000, "member-restarts", "c2"), until=600_000)
+    assert [time for time, _ in _beats(played, "c2~2")] == [6_500, 6_500]
+
+
+def test_members_that_fence_each_other_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same instance ID, the one that joins is unknown at its next heartbeat: that much work is too much."""
+    monkeypatch.setattr(simulated_group, "MOST_WORK", 10_000)
+    beginning = modern(TWO)
+    for member in beginning.members:
+        member.group_instance_id = "i"
+    with pytest.raises(TooManyEventsError, match="a group of 2 members and 3 partitions too often"):
+        play(beginning, at(1_000, "rolling-restart"), traced=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_assign.simulation.kernel import simulate_groups, simulated_group
-from spark_assign.simulation.kernel.assignment_request import AssignmentResponse
+from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse
 from spark_assign.simulation.kernel.classic_group_member import IllegalState
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import TimingConfig
@@ -268,6 +269,7 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         "of-one": facts.pair(facts.member("c4", ["t"], assignors=["range", "uniform"])),
         "apart": apart,
         "static": facts.pair(*(facts.member(each, ["t"], group_instance_id="i") for each in ("c4", "c5"))),
+        "event-assignor": facts.pair(facts.event(1, "rolling-restart", assignors=["uniform"])),
         "kafka": [facts.group(["cooperative-sticky"]), *facts.pair()[:2], *gone],
     }
     rows = {row["group_id"]: row for row in _rows(variants=("configured",), **groups)}
@@ -276,7 +278,8 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         **keyed("fine=None twice=owned-twice event=bad-event later=bad-event strange=unknown-assignor"),
         "of-one": "unknown-assignor",
         "apart": "kafka-refuses",
-        "static": "kafka-refuses",
+        "static": "duplicate-instance",
+        "event-assignor": "unknown-assignor",
         "kafka": "kafka-fails",
     }
     assert all(row["rebalances"] is None and row["availability"] is None for row in rows.values() if row["code"])
@@ -289,15 +292,20 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
         assert {row["group_id"] for row in _rows(write, variants=("configured",), **groups)} == {"fine"}
 
 
-def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is known to be the group's becomes its row."""
+def test_a_fault_of_our_own_costs_only_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an assignor that solves many requests at once, and elsewhere."""
+    by_range = ASSIGNORS["range"]
 
-    def broken(_: object) -> list[AssignmentResponse]:
-        raise ZeroDivisionError("ours")
+    def broken(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
+        if any(len(each.members) == 3 for each in requests):
+            raise ZeroDivisionError("ours")
+        return by_range(requests)
 
     monkeypatch.setitem(ASSIGNORS, "range", broken)
-    with pytest.raises(ZeroDivisionError, match="ours"):
-        _rows(g=facts.pair(JOIN))
+    groups = {"a": facts.pair(JOIN), "b": facts.pair(facts.event(1, "member-leaves", "c2")), "c": facts.pair(JOIN)}
+    ours = ("assignor-failed", "ZeroDivisionError: ours")
+    rows = _only(_rows(**groups), "group_id", "code", "detail")
+    assert sorted(rows) == [("a", *ours), ("b", None, None), ("c", *ours)]
 
     def refuses(self: object, until: int | None) -> object:
         raise IllegalState("as Kafka says")
@@ -308,11 +316,27 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
         yield
 
     monkeypatch.setattr(simulate_groups.GroupSimulation, "run", breaks)
-    with pytest.raises(ZeroDivisionError, match="ours"):
-        _rows(g=facts.pair(JOIN))
+    assert _only(_rows(g=facts.pair(JOIN)), "code", "detail") == [ours]
     monkeypatch.setattr(simulate_groups.GroupSimulation, "run", refuses)
     [row] = _rows(g=facts.pair(JOIN))
     assert (row["code"], row["detail"]) == ("kafka-refuses", "as Kafka says")
+
+
+def test_a_claim_to_partitions_that_do_not_exist() -> None:
+    """The coordinator of KIP-848 ignores it, also if members have different topics; later, the partition is free."""
+    events = [
+        facts.event(1_000, "member-restarts", "b"),
+        facts.event(1_000, "subscription-changes", "b", topics=["w"]),
+        facts.event(1_000, "topic-deleted", topic="u"),
+        facts.event(1_000, "partitions-added", topic="w", partitions=102),
+        facts.event(1_000, "topic-created", topic="gone", partitions=102),
+    ]
+    start = [facts.member("a", ["u", "w", "gone"], generation=1), facts.member("b", ["u"], generation=1)]
+    start += [facts.topic("u", 4), facts.topic("w", 2), facts.owned("b", "u", 0)]
+    start += [facts.owned("a", "w", 100), facts.owned("a", "gone", 100)]
+    groups = {f"g{number}": [*start, event] for number, event in enumerate(events)}
+    for row in _rows(variants=("consumer",), **groups):
+        assert (row["code"], row["availability"]["unowned_at_end"]) == (None, 0)
 
 
 def test_a_group_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:

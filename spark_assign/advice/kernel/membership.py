@@ -15,7 +15,7 @@ simulations that each group's options need (`OptionGrid.keys`), then the few tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -55,6 +55,7 @@ from spark_assign.simulation.kernel.simulation_input import (
     read_simulation_inputs,
 )
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
+from spark_assign.tables.errors import failure_of_code
 from spark_assign.tables.quoting import in_text
 
 GROUP_ROW, OPTION_ROW, REJECTED = ("group", "option", "rejected")
@@ -134,6 +135,9 @@ class _Group:
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
+        except Exception as error:  # one group must not affect other groups
+            self.fault = "assignor-failed", failure_of_code(error)
+            return
         leaders = (leader_client(row["leader_library"], row["leader_confidence"]) for row in rows["leaders"])
         leader = next((each for each in leaders if each.library), Client(None))
         self.clients = _client_facts(name, rows["clients"], self.assignor, leader, self.state)
@@ -147,11 +151,10 @@ class _Group:
         """Starts a simulation, and returns it; `None`: the members start, and nothing else happens."""
         if key is None:
             group = find_stable_group(self.state)
-            simulation_input = group.with_mode(group.mode, group.session_ms), list[Event]()
+            run.start(lambda: (group.with_mode(group.mode, group.session_ms), list[Event]()), None, ())
         else:
             self.keys_by_run[run.variant] = key
-            simulation_input = self.grid.simulation_input(key)
-        run.start(lambda: simulation_input, None, ())
+            run.start(partial(self.grid.simulation_input, key), None, ())
         return run
 
     def take_over_ownership(self, run: SimulationRun) -> None:

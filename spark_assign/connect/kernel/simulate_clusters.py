@@ -31,6 +31,7 @@ from spark_assign.connect.kernel.simulated_cluster import (
     simulate,
 )
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
+from spark_assign.tables.errors import failure_of_code
 
 MAX_TASKS = 100_000
 """Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
@@ -66,6 +67,7 @@ def simulate_clusters(
     }
     events = _read_events(indexed, clusters.faults)
     rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
+    failed: list[dict[str, Any]] = []
     for cluster, own_protocol, rebalance in clusters.rebalances():
         initial = _initial_state(indexed, rebalance, leaders.get(cluster))
         own_name, _, version = own_protocol.partition("@")
@@ -87,13 +89,17 @@ def simulate_clusters(
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue
+        except Exception as error:  # one cluster must not affect the others
+            fault = {"code": "assignor-failed", "detail": failure_of_code(error)}
+            failed.append({"connect_cluster": indexed.clusters[cluster], **fault})
+            continue
         for protocol, (rebalances, costs) in zip(simulated_protocols, results, strict=True):
             key = {"connect_cluster": indexed.clusters[cluster], "protocol": protocol}
             rows[REBALANCES] += (key | row for row in rebalances)
             rows[COSTS].append(key | costs)
     for kind, simulated in rows.items():
         yield tagged_rows(kind, simulated, schema)
-    yield tagged_rows(REJECTED, clusters.rejected(), schema)
+    yield tagged_rows(REJECTED, [*clusters.rejected(), *failed], schema)
 
 
 def _simulate(

@@ -108,17 +108,16 @@ class ConsumerGroup:
         """Restores a stable group. Its members reached this epoch long ago and sent their last heartbeats at time 0.
 
         Args:
-            members: the first heartbeat of each member, and its partitions, ascending. No two members share a
-                partition. In the order in which the coordinator lists them, which is that of its table.
+            members: the first heartbeat of each member, and its partitions, ascending. They exist, and no two members
+                share one. In the order in which the coordinator lists them, which is that of its table.
             epoch: epoch of the group, its target, and its members.
         """
         by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
         targets = {}
         for request, owned in reversed(members):  # of two members in a slot, the last that joined is listed first
-            there = [each for each in owned if each >> CODE_BITS in by_number]
             member = ConsumerGroupMember(request.member_id, member_epoch=epoch, previous_member_epoch=epoch)
-            self.members.put(replace(member.apply_heartbeat(request), assigned=dict.fromkeys(there, epoch)))
-            targets[request.member_id] = fresh(there, sorted({each >> CODE_BITS for each in there}), by_number)
+            self.members.put(replace(member.apply_heartbeat(request), assigned=dict.fromkeys(owned, epoch)))
+            targets[request.member_id] = fresh(owned, sorted({each >> CODE_BITS for each in owned}), by_number)
             self.record_heartbeat(request.member_id, 0)
         self.members.restore_table([request.member_id for request, _ in members])
         self.members.set_targets(targets)

@@ -70,8 +70,15 @@ class EventHandlers:
             group.members[name] = member
         elif member.state != OFF:
             raise event.invalid("the member is already running")
+        self._start(member, event)
+
+    def _start(self, member: SimulatedMember, event: Event) -> None:
+        """Starts the new process of a member, with a member ID that no other member has."""
+        known = self.group.by_id.get(str(event.new_member_id))
+        if known is not None and known is not member and known.member_id == event.new_member_id:
+            raise event.invalid(f"new_member_id is {event.new_member_id}, which is the ID of the member {known.name}")
         self._reconfigure(member, event)
-        group.start(member, event.new_member_id)
+        self.group.start(member, event.new_member_id)
 
     def member_leaves(self, event: Event) -> None:
         """Closes a member for good. It sends LeaveGroup, even if it is static."""
@@ -115,8 +122,7 @@ class EventHandlers:
         self, member: SimulatedMember, epoch: int, event: Event, when_up: Callable[[], None] | None
     ) -> None:
         if epoch == member.epoch:
-            self._reconfigure(member, event)
-            self.group.start(member, event.new_member_id)
+            self._start(member, event)
         if when_up is not None:
             when_up()
 

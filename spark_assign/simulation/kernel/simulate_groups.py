@@ -31,6 +31,7 @@ from spark_assign.simulation.kernel.simulated_group import (
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, Key, read_simulation_inputs
 from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse
 from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
+from spark_assign.tables.errors import failure_of_code
 
 MAX_RUNNING = 200
 """Number of groups that run at once, which bounds the memory of a worker."""
@@ -69,16 +70,18 @@ class SimulationRun:
         """Starts the simulation and runs it to its first assignment request."""
         with self._rejecting():
             initial_state, events = read_input()
-            _check_assignors(initial_state)
+            _check_assignors(initial_state, events)
             self.simulation = GroupSimulation(initial_state, events, traced=TRACE in tables, owners=OWNERSHIP in tables)
             self.running = self.simulation.run(until)
             self.request = next(self.running, None)
 
-    def resume(self, response: AssignmentResponse | TargetResponse) -> None:
-        """Resumes the simulation with an assignment and runs it to its next assignment request."""
+    def resume(self, response: AssignmentResponse | TargetResponse | Exception) -> None:
+        """Resumes the simulation with an assignment (or an error) and runs it to its next assignment request."""
         assert self.running is not None
         self.request = None
         with self._rejecting(), suppress(StopIteration):
+            if isinstance(response, Exception):
+                raise response
             self.request = self.running.send(response)
 
     @contextmanager
@@ -88,6 +91,8 @@ class SimulationRun:
             yield
         except tuple(CODES) as error:
             self.fault = getattr(error, "code", CODES[type(error)]), str(error)
+        except Exception as error:  # one group must not affect other groups
+            self.fault = "assignor-failed", failure_of_code(error)
 
 
 CODES: dict[type[Exception], str] = {
@@ -99,7 +104,7 @@ CODES: dict[type[Exception], str] = {
     IllegalArgument: "kafka-refuses",
     IllegalState: "kafka-refuses",
 }
-"""Code of each error. Kafka's group rejects members without a common assignor, or with the same instance ID."""
+"""Code of each error. Kafka's group rejects members without a common assignor."""
 
 
 def simulate_facts(
@@ -153,10 +158,22 @@ def run_in_lockstep(runs: Iterator[SimulationRun]) -> Iterator[SimulationRun]:
 
 
 def solve_requests(requests: Sequence[AnyRequest]) -> list[Any]:
-    """Solves all requests in two batches: those of leaders, and those of coordinators."""
-    leader_responses = iter(assign([each for each in requests if isinstance(each, AssignmentRequest)]))
-    target_responses = iter(assign_targets([each for each in requests if isinstance(each, TargetRequest)]))
+    """Solves all requests in two batches: those of leaders, and those of coordinators.
+
+    Returns:
+        the responses, in order. If a batch fails, its requests are solved one by one: the response to one that fails
+        is its error.
+    """
+    leader_responses = iter(_solve(assign, [each for each in requests if isinstance(each, AssignmentRequest)]))
+    target_responses = iter(_solve(assign_targets, [each for each in requests if isinstance(each, TargetRequest)]))
     return [next(leader_responses if isinstance(each, AssignmentRequest) else target_responses) for each in requests]
+
+
+def _solve(solve: Callable[[Sequence[Any]], Sequence[Any]], requests: Sequence[Any]) -> Sequence[Any]:
+    try:
+        return solve(requests)
+    except Exception as error:  # one group must not affect other groups
+        return [error] if len(requests) == 1 else [_solve(solve, [each])[0] for each in requests]
 
 
 def _start_runs(
@@ -169,11 +186,12 @@ def _start_runs(
             yield run
 
 
-def _check_assignors(initial_state: InitialState) -> None:
-    """Raises `InvalidGroupError` if an assignor of a classic group can't be simulated."""
+def _check_assignors(initial_state: InitialState, events: Sequence[Event]) -> None:
+    """Raises `InvalidGroupError` if an assignor of a classic group, or of one of its events, can't be simulated."""
     if initial_state.is_consumer_protocol:
         return
-    for names in {initial_state.assignors, *(member.assignors for member in initial_state.members)}:
+    of_events = {each.assignors or () for each in events}
+    for names in {initial_state.assignors, *(member.assignors for member in initial_state.members)} | of_events:
         if unknown := sorted(set(names) - ASSIGNORS.keys()):
             detail = f"assignor {unknown[0]!r} can't be simulated. Assignors: {', '.join(ASSIGNORS)}"
             raise InvalidGroupError("unknown-assignor", detail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Sequence
 
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import (
     FENCED_MEMBER_EPOCH,
@@ -54,6 +55,8 @@ from spark_assign.simulation.kernel.target_assignment import TargetRequest, Targ
 
 REQUEST = "ConsumerGroupHeartbeat"
 TOPICS = "topics have changed"
+_STEPS_PER_FENCE = 100
+"""Steps that a fenced member counts for (`SimulatedGroup.count_work`): it joins again, which takes about 0.1 ms."""
 
 
 class AsyncConsumers(SimulatedGroup[AsyncMember]):
@@ -184,6 +187,8 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             return True
         if known.state is MemberState.UNREVOKED_PARTITIONS:
             return False  # only what it reports as given up matters
+        if known.is_reconciled_to(self.coordinator.assignment_epoch):
+            return False  # also if the target has topics that the member doesn't subscribe to
         if known.assigned.keys() != self.coordinator.members.target(known.member_id).codes:
             return True
         return self.trace is not None and known.member_epoch != self.coordinator.assignment_epoch
@@ -270,6 +275,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
 
     def _fenced(self, member: AsyncMember) -> None:
         """Handles a member that the coordinator has removed (`transitionToFenced`)."""
+        self.count_work(_STEPS_PER_FENCE)
         member.epoch += 1
         member.state, member.heartbeat_at_ms = FENCED, None
         polls = member.next_poll(self.queue.now, self.timing.poll_interval_ms) if member.owned else self.queue.now
@@ -356,9 +362,15 @@ class SimulatedConsumerGroup(AsyncConsumers):
     # --- the play ---------------------------------------------------------------------------------------------
 
     def start_stable(self, members: Sequence[AsyncMember], generation_id: int) -> None:
-        """See `SimulatedGroup`. The phase of the heartbeats depends on the member IDs."""
-        rest = []
+        """See `SimulatedGroup`. The phase of the heartbeats depends on the member IDs.
+
+        Claims to partitions that don't exist are ignored, as in a plan: the coordinator assigns no such partition.
+        """
+        rest, partitions = [], self.cluster.partitions
         for member in members:
+            member.owned = [
+                each for each in member.owned if each & PARTITION_MASK < partitions.get(each >> CODE_BITS, 0)
+            ]
             member.joined, member.member_epoch = member.incarnations, generation_id
             member.target = member.current = member.sent_assignment = LocalAssignment(0, frozenset(member.owned))
             member.sent_topics = member.topics

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_assign.assignors.group_facts import REMEDIES, format_row, join_faults
 from spark_assign.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import java_key
@@ -175,12 +176,17 @@ class SimulationInput:
     def _members(
         self, variant: str, assignors: tuple[str, ...], topic_index: Mapping[str, int]
     ) -> list[SimulatedMember]:
-        """Returns the members of the group as a variant runs them."""
+        """Returns the members of the group as a variant runs them.
+
+        Raises:
+            InvalidGroupError: two members have the same instance ID, or own the same partition.
+        """
         owned = self._owned(topic_index)
         is_consumer_protocol = self._is_consumer_protocol(variant)
         member_class = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
+        instances: set[str] = set()
         for row in sorted(self.rows["members"], key=list_order):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(topic_index[topic] for topic in row["topics"] or ())
@@ -188,6 +194,11 @@ class SimulationInput:
             own = _server_assignor(own) if is_consumer_protocol else own
             if variant == STATIC and instance is None:
                 instance = name
+            if instance is not None:
+                if instance in instances:  # of the settings; the fleet's own ones are checked before
+                    faults = {"duplicate-instance": [format_row("members", group_instance_id=instance)]}
+                    raise InvalidGroupError(*join_faults(faults, REMEDIES))
+                instances.add(instance)
             rack = row["rack_id"] or None
             member = member_class(name, instance, rack, shared.setdefault(topics, topics), own, name)
             member.owned = sorted(owned.pop(name, ()))

@@ -66,6 +66,7 @@ from spark_assign.simulation.kernel.target_assignment import (
     follow,
     fresh,
 )
+from spark_assign.tables.errors import failure_of_code
 from spark_assign.tables.quoting import in_text
 
 # --- replay group -----------------------------------------------------------------------------------------------------
@@ -491,12 +492,16 @@ class _ReplayRun:
     def resume(self, response: Any) -> None:
         """Resumes the replay with a response and runs it to its next request."""
         try:
+            if isinstance(response, Exception):
+                raise response
             self.request = self.generator.send(response)
         except StopIteration as end:
             self.request, self.costs = None, end.value
         except ReplayError as error:
             code, detail = error.args
             self.request, self.error = None, (code, detail)
+        except Exception as error:  # one replay must not affect other groups
+            self.request, self.error = None, ("assignor-failed", failure_of_code(error))
 
 
 def _run_in_lockstep(runs: Sequence[_ReplayRun]) -> None:
