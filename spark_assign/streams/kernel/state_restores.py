@@ -109,9 +109,8 @@ class StateRestores:
     def is_restoring(self) -> bool:
         """Whether a process restores an active task, or a standby faster than it grows."""
         return any(restore.role == "active" for restore in self._open.values()) or any(
-            self._speed_left(process, self.now) / len(keys) > self._growth_now(key[1], self.now)
+            self._speed_left(process, self.now) / len(keys) > min(self._growth_now(key[1], self.now) for key in keys)
             for process, keys in values_by_key((key[0], key) for key in self._open).items()
-            for key in keys
         )
 
     @property
@@ -133,7 +132,7 @@ class StateRestores:
         """Checks whether a process has state of a task."""
         key = process_id, task
         is_open = key in self._open and self._open[key].missing < self._end(task, self.now)
-        return is_open or task in {**self._caught_up.get(process_id, {}), **self._position.get(process_id, {})}
+        return is_open or any(task in of.get(process_id, {}) for of in (self._caught_up, self._position))
 
     def report(self, process_id: str, tasks: MemberTasks, others: Set[TaskId] | None) -> dict[TaskId, int]:
         """Returns the sum of the offsets of each task that a member reports when it joins.
@@ -235,24 +234,40 @@ class StateRestores:
 
     def _restore_active(self, keys: Iterable[_Copy], until: float) -> float:
         """Restores the active tasks of a process. Returns the time at which none is left, or `until`."""
-        now, left = self.now, [key for key in keys if self._open[key].role == "active"]
-        while left and now < until:
+        return self._restore_in_shares([key for key in keys if self._open[key].role == "active"], self.now, until)
+
+    def _restore_in_shares(self, keys: Sequence[_Copy], now: float, until: float) -> float:
+        """Restores tasks of a process that have one role, from a time on, while their changelogs don't grow. All have
+        read the same whenever one is restored, so their order is known. Returns as `_restore_active`."""
+        lacked = {key: self._open[key].missing for key in keys}
+        # One that lacks no more than a rounding error is restored, so the next one isn't always the smallest one.
+        left = sorted(keys, key=lambda key: max(0.0, _ROUNDING * self._end(key[1], now)) - lacked[key])
+        read: float = 0
+        for smallest in sorted(keys, key=lacked.__getitem__):
+            if smallest not in self._open or not now < until:
+                continue
             each = self._rate / len(left)
-            times = {key: self._open[key].missing / each for key in left}
-            took = min(*times.values(), until - now)
-            now += took
-            self.stopped_seconds += took * len(left)
-            for key in left:
-                missing = self._open[key].missing - took * each if times[key] > took else 0.0
-                self._read(key, took * each, missing, now)
-                if key not in self._open:
+            took = (lacked[smallest] - read) / each
+            is_restored = took <= until - now
+            took = took if is_restored else until - now
+            now, read = now + took, lacked[smallest] if is_restored else read + took * each
+            if self._open[smallest].role == "active":
+                self.stopped_seconds += took * len(left)
+            while left and self._is_whole(left[-1][1], lacked[left[-1]] - read, now):
+                key = left.pop()
+                if self._open[key].role == "active":
                     self._running_since.setdefault(key[1], now)
-            left = [key for key in left if key in self._open]
+                self._read(key, read, 0.0, now)
+        for key in left:
+            self._read(key, read, lacked[key] - read, now)
         return now
 
     def _catch_up(self, process: str, left: list[_Copy], now: float, until: float) -> None:
         """Restores the standbys and warmups of a process from a time on at which no active task is left."""
         left = [key for key in left if self._open[key].role != "active"]
+        if not self._growth:
+            self._restore_in_shares(left, now, until)
+            return
         behind = {key: self._end(key[1], self.now) - self._open[key].missing for key in left}  # positions
         while left:
             for key in left:
