@@ -27,7 +27,7 @@ from spark_assign.report.formatting import (
     number,
     up_to,
 )
-from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import collected, long_sum, num_rows, read_rejected_lines, total_columns
 from spark_assign.report.report_data import BUCKETS, DRAWN_GROUPS
 from spark_assign.report.section_charts import LineSeries, draw_line_series
 from spark_assign.report.views import Column, View, span
@@ -310,7 +310,7 @@ def connect_rows(connect: Any) -> dict[str, Rows]:
     if "costs" in tables:
         if "not_running" not in tables["costs"].columns:  # a run of an earlier release
             tables["costs"] = tables["costs"].withColumn("not_running", F.lit(0))
-        sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in (*_SUMMED, *_SUMMED_TIMES))
+        sums = (F.coalesce(long_sum(name), F.lit(0)).alias(name) for name in (*_SUMMED, *_SUMMED_TIMES))
         tables["totals"] = tables["costs"].groupBy("protocol").agg(num_rows("clusters"), *sums)
     found = views.read_views(VIEWS, tables)
     drawn = list(dict.fromkeys(row[_CLUSTER] for row in found.get("costs", ())))[:DRAWN_GROUPS]

@@ -137,7 +137,7 @@ def _short_rows(rows: Rows) -> Rows:
     half = _MAX_NAME // 2
 
     def short(name: str, value: Any) -> Any:
-        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host"))
+        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host", "topic"))
         if not is_long:
             return value
         hashed = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
