@@ -132,8 +132,8 @@ def _with_short_names(plan: PlanRows) -> PlanRows:
 
 
 def _short_rows(rows: Rows) -> Rows:
-    """Returns rows with IDs and hosts of about `_MAX_NAME` characters at most: the first and the last ones, where names
-    differ, and a hash between them, so that different names stay different."""
+    """Returns rows with IDs, hosts, and topics of about `_MAX_NAME` characters at most: the first and the last ones,
+    where names differ, and a hash between them, so that different names stay different."""
     half = _MAX_NAME // 2
 
     def short(name: str, value: Any) -> Any:
