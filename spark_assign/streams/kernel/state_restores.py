@@ -16,10 +16,12 @@ from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from spark_assign.assignors.streams.classic_application import RUNNING, ClassicApplication, ClassicMember
 from spark_assign.assignors.streams.member_tasks import MemberTasks
 from spark_assign.assignors.streams.task_assignor_api import TaskId
-from spark_assign.numeric.arrays import values_by_key
+from spark_assign.numeric.arrays import FloatArray, values_by_key
 
 _Copy = tuple[str, TaskId]
 """A process and a task of which it has state."""
@@ -262,32 +264,51 @@ class StateRestores:
             self._read(key, read, lacked[key] - read, now)
         return now
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _catch_up(self, process: str, left: list[_Copy], now: float, until: float) -> None:
         """Restores the standbys and warmups of a process from a time on at which no active task is left."""
         left = [key for key in left if self._open[key].role != "active"]
         if not self._growth:
             self._restore_in_shares(left, now, until)
             return
-        behind = {key: self._end(key[1], self.now) - self._open[key].missing for key in left}  # positions
-        while left:
-            for key in left:
-                self._open[key].missing = self._end(key[1], now) - behind[key]
-            growth = [self._growth_now(key[1], now) for key in left]
-            each = self._speed_left(process, now) / len(left)
-            times = {
-                key: self._open[key].missing / (each - grows) if each > grows else inf
-                for key, grows in zip(left, growth, strict=True)
-            }
-            starts = [self._running_since.get(key[1], 0.0) - now for key in left]
-            took = min(*times.values(), until - now, *(start for start in starts if start > 0))
+        behind = np.array([self._end(key[1], self.now) - self._open[key].missing for key in left])  # positions
+        reads = [task for task, role in self._caught_up.get(process, {}).items() if role != "active"]
+        columns = [
+            (
+                self._growth.get(task, NO_GROWTH)[0],
+                self._past_seconds.get(task, 0.0),
+                self._running_since.get(task, inf),
+            )
+            for task in (*(task for _, task in left), *reads)
+        ]
+        growth, past, since = np.array(columns).reshape(-1, 3).T
+        size, has_caught_up = np.array([self._sizes[task] for _, task in left]), np.arange(len(growth)) >= len(left)
+        at, read = np.arange(len(left)), 0.0  # those that are left, and what each of them has read
+
+        def ends() -> FloatArray:
+            bytes_now: FloatArray = size[at] + growth[at] * (past[at] + np.maximum(now - since[at], 0.0))
+            return bytes_now
+
+        while len(at):
+            missing, grows = ends() - behind[at], np.where(since[at] <= now, growth[at], 0.0)
+            others = float(growth[has_caught_up & (since <= now)].sum())
+            each, starts = max(self._rate - others, 0.0) / len(at), since[at] - now
+            times = np.full(len(at), inf)
+            np.divide(missing, each - grows, out=times, where=each > grows)
+            took = float(min(times.min(), until - now, starts[starts > 0].min(initial=inf)))
             if not 0 < took < inf:
-                return
-            now += took
-            for key in left:
-                behind[key] += took * each
-                missing = self._end(key[1], now) - behind[key] if times[key] > took else 0.0
-                self._read(key, took * each, missing, now)
-            left = [key for key in left if key in self._open]
+                break
+            now, read = now + took, read + took * each
+            behind[at] += took * each
+            missing = np.where(times > took, ends() - behind[at], 0.0)
+            is_left = ~(missing <= np.maximum(0.0, _ROUNDING * ends()))
+            for index in at[~is_left].tolist():
+                self._read(left[index], read, 0.0, now)
+            has_caught_up[at[~is_left]] = True
+            at = at[is_left]
+        for index, lacks in zip(at.tolist(), (ends() - behind[at]).tolist(), strict=True):
+            self._open[left[index]].restored += read
+            self._open[left[index]].missing = lacks
 
     def _read(self, key: _Copy, size: float, missing: float, now: float) -> None:
         """Adds bytes to what was restored, and closes the restore if none are missing."""
