@@ -133,12 +133,12 @@ def _with_short_names(plan: PlanRows) -> PlanRows:
 
 
 def _short_rows(rows: Rows) -> Rows:
-    """Returns rows with IDs and hosts of about `_MAX_NAME` characters at most: the first and the last ones, where names
-    differ, and a hash between them, so that different names stay different."""
+    """Returns rows with IDs, hosts, and topics of about `_MAX_NAME` characters at most: the first and the last ones,
+    where names differ, and a hash between them, so that different names stay different."""
     half = _MAX_NAME // 2
 
     def short(name: str, value: Any) -> Any:
-        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host"))
+        is_long = isinstance(value, str) and len(value) > _MAX_NAME and name.endswith(("_id", "_host", "topic"))
         if not is_long:
             return value
         hashed = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()

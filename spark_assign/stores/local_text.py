@@ -451,7 +451,9 @@ def _fields_of(table: str, value: Any, schema: StructType) -> dict[str, Any]:
         except UnicodeEncodeError:
             raise _FieldError(f"{table}.{column.name}: half of a surrogate pair isn't a character. {_UTF8}") from None
         except (ValueError, RecursionError):
-            shown = shortened(json_text(found))
+            shown = "what is nested too deeply"
+            with suppress(RecursionError):
+                shown = shortened(json_text(found))
             raise _FieldError(f"{table}.{column.name}: {shown} is not {noun(column.dataType)}") from None
     return fields
 

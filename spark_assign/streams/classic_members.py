@@ -17,6 +17,7 @@ If one of these steps is ambiguous, the application has no subtopologies but a p
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -106,6 +107,7 @@ def read_application(
     *,
     topology: str | None = None,
     group_ids: Collection[str] = (),
+    internal: Mapping[str, int] | None = None,
     lists_changelogs: bool = True,
 ) -> Application:
     """Returns what the members of an application reveal; malformed bytes are its problem.
@@ -116,6 +118,7 @@ def read_application(
         topics: number of partitions of the cluster's topics.
         topology: the text of `Topology.describe()`, or None.
         group_ids: IDs of other groups: topics that start with a longer ID belong to that application.
+        internal: the `internal_topics` of the application, if they are known.
         lists_changelogs: whether `topics` has the changelogs. Without these, only an application without state has a
             known topology.
     """
@@ -137,7 +140,7 @@ def read_application(
     )
     try:
         sources = _derive_sources(decoded)
-        names = internal_topics(topics, application_id, group_ids)
+        names = internal_topics(topics, application_id, group_ids) if internal is None else internal
         if not lists_changelogs:
             _require_no_state(decoded, sources, topology)
         if topology is None:
@@ -349,6 +352,12 @@ def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) ->
         if topic in sources
     }
     return stateful, owned - stateful - {task.subtopology for of in sums for task in of}
+
+
+def starting_with(names: Sequence[str], prefix: str) -> Sequence[str]:
+    """Returns those of sorted names that start with a prefix."""
+    first = bisect_left(names, prefix)
+    return names[first : bisect_left(names, True, first, key=lambda name: not name.startswith(prefix))]
 
 
 def internal_topics(topics: Mapping[str, T], application_id: str, group_ids: Collection[str]) -> dict[str, T]:

@@ -57,6 +57,10 @@ MAX_ID_BYTES = 1_000
 """Maximum size of what the members of a group choose: its ID, their IDs, clients, hosts, racks, and topics. A plan has
 them once for each topic or partition. A group with a longer one is `undescribed` in a snapshot."""
 
+MAX_TOPIC_BYTES = 255
+"""Maximum size of the topic of an owned partition: that of Kafka's releases before 0.10, since which it is 249. A
+snapshot has it once for each slice."""
+
 MAX_RACK_BYTES = 255
 """Maximum size of the rack of a broker. Engines copy it for each replica of the broker."""
 

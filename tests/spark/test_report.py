@@ -28,7 +28,7 @@ from spark_assign.report.simulation import _mean_pauses, charted_ownership, simu
 from spark_assign.simulation.simulate_groups import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
-from spark_assign.tables.connect import DELAYS, METRICS
+from spark_assign.tables.connect import COSTS, DELAYS, METRICS
 from spark_assign.tables.errors import FleetError
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS, OWNERSHIP
@@ -361,6 +361,9 @@ def test_times_and_keys_that_a_stranger_has_stored(spark: SparkSession) -> None:
     metrics = dataframe(spark, METRICS, [("c", "eager", *[1] * 7, *[0] * 8, *[None] * 5)] * 3)
     found = connect_rows({"metrics": metrics, "delays": dataframe(spark, DELAYS, [("c", 7, 9), ("c", 8, 9)])})
     assert [row["delay_ms"] for row in found["metrics"]] == [8] * 3
+    costs = [(cluster, "eager", *[1] * 6, 9 * 10**18, 1, 9 * 10**18) for cluster in "ab"]
+    [total] = connect_rows({"costs": dataframe(spark, COSTS, costs)})["totals"]
+    assert (total["clusters"], total["rebalances"], total["task_ms_not_running"]) == (2, 2, 2**63 - 1)
 
 
 @pytest.mark.once

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from jobs import advise as job
 from spark_assign import Fleet
 from spark_assign.advice import EarlierSnapshot, UnusedEvidence, UnusedParams, find_unused
+from spark_assign.sources.files.pseudonyms import with_pseudonyms
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
@@ -169,7 +170,8 @@ def test_each_case_by_the_job(
     ({"offsets": None}, "offsets of the groups"),
     ({"gaps": None}, "whether the tables are of a complete snapshot"),
     ({"groups": None}, "the cluster's groups"),
-    ({"gap": True}, "the snapshot was taken with --group"),
+    ({"gap": {"groups": ["o*"]}}, "the snapshot was taken with --group"),
+    ({"gap": {"unseen": "no permission"}}, "all groups: groups are missing; why was removed by --pseudonyms"),
     ({"undescribed": True}, "1 group that can't be described"),
 )
 def test_unknown_is_not_unused(
@@ -177,8 +179,8 @@ def test_unknown_is_not_unused(
 ) -> None:
     """Whatever is missing is named, and then nothing has commands."""
     known, fleet = evidence(spark, *places), Fleet.read(spark, places[1])
-    if change.pop("gap", None):
-        write_folder(taken(True, groups=["o*"]), tmp_path / "filtered")
+    if gap := change.pop("gap", None):
+        write_folder(with_pseudonyms(taken(True, **gap), b"0123456789abcdef"), tmp_path / "filtered")
         known = replace(known, gaps=read_summaries(spark, str(tmp_path / "filtered")))
     if "groups" in change:
         fleet = replace(fleet, **change)

@@ -16,9 +16,17 @@ import pytest
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka import streams_applications
+from spark_assign.sources.kafka.group_description import GroupDescription
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.sources.kafka.offsets import LeaderOffset
-from spark_assign.streams.classic_members import Application, StreamsMember, internal_topics, read_application
+from spark_assign.sources.kafka.streams_applications import ApplicationReader
+from spark_assign.streams.classic_members import (
+    Application,
+    StreamsMember,
+    internal_topics,
+    read_application,
+    starting_with,
+)
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol
 from tests.cases import cases, tuples
@@ -36,6 +44,19 @@ def test_names_of_longer_applications_take_linear_time() -> None:
     start = time.process_time()
     assert internal_topics({**topics, "app-7-a-b-changelog": 1, "appx": 1}, "app", groups) == topics
     assert time.process_time() - start < 2
+
+
+def test_names_of_many_applications_take_linear_time() -> None:
+    """Each application has a few topics of many: all names were compared with each ID."""
+    ids = [f"app{number}" for number in range(3_000)]
+    topics = {f"{each}-{part}-changelog": 1 for each in ids for part in range(10)} | {"app": 1, "app7": 1, "app70": 1}
+    reader = ApplicationReader(topics, {}, ids, {"app70-x": "no permission"})
+    start = time.process_time()
+    found = {each: reader.read(each, GroupDescription("Stable", "stream", [])) for each in ids}
+    assert time.process_time() - start < 2
+    assert [each for each, group in found.items() if isinstance(group, Exception)] == ["app70"]
+    assert starting_with(sorted(topics), "app7-") == [f"app7-{part}-changelog" for part in range(10)]
+    assert starting_with(sorted(topics), "b") == starting_with([], "b") == []
 
 
 def report(process: str, sums: Mapping[Task, int], tags: Mapping[str, str] | None = None, version: int = 11) -> bytes:

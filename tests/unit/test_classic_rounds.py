@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import inf, nan
 from random import Random
@@ -20,9 +22,10 @@ from spark_assign.assignors.streams.classic_application import (
 )
 from spark_assign.assignors.streams.member_tasks import MemberTasks
 from spark_assign.assignors.streams.streams_partition_assignor import plan_application
+from spark_assign.assignors.streams.task_assignor_api import TaskId
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
-from spark_assign.streams.kernel.state_restores import Growth, StateRestores
+from spark_assign.streams.kernel.state_restores import Growth, Restore, StateRestores
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -215,3 +218,68 @@ def test_no_numbers_restore_without_end() -> None:
             state.assign(assigned, {"a": Q, "b": P})
             state.advance(until)
         assert state.now == inf
+
+
+class _InRounds(StateRestores):
+    """Restores as `StateRestores`, but computes what each task lacks again whenever one is restored."""
+
+    def _restore_in_shares(self, keys: Sequence[tuple[str, TaskId]], now: float, until: float) -> float:
+        left = list(keys)
+        while left and now < until:
+            each = self._rate / len(left)
+            times = {key: self._open[key].missing / each for key in left}
+            took = min(*times.values(), until - now)
+            now += took
+            for key in left:
+                restore, missing = self._open[key], self._open[key].missing - took * each if times[key] > took else 0
+                self.stopped_seconds += took if restore.role == "active" else 0
+                self._read(key, took * each, missing, now)
+                if key not in self._open and restore.role == "active":
+                    self._running_since.setdefault(key[1], now)
+            left = [key for key in left if key in self._open]
+        return now
+
+
+@pytest.mark.parametrize("number", [Fraction, float])
+def test_restores_in_equal_shares(number: Callable[[int], float]) -> None:
+    """The results are those of one round per restored task: the same numbers, if none is rounded."""
+    random = Random(5)
+    for _ in range(300):
+        tasks = [(0, at) for at in range(random.randint(1, 12))]
+        sizes = {task: number(random.choice([1, 2, 2, 5, 10**9, 10**9 + 1, 10**12, 10**12 + 1])) for task in tasks}
+        roles = {task: random.choice(["active", "standby"]) for task in tasks}
+        ends = sorted(number(random.randint(1, 10**13)) for _ in range(3))
+        rate, found = number(random.randint(1, 7)), []
+        for kind in (StateRestores, _InRounds):
+            state = kind(scaled_out(1, has_state=False), sizes, rate)
+            state.now = state.stopped_seconds = number(0)
+            for at, task in enumerate(tasks):
+                state._open[P, task] = Restore(
+                    P, "b", task, roles[task], 0, 0, missing=sizes[task], restored=number(at)
+                )
+            restores = dict(state._open)
+            numbers = []
+            for until in (*ends, inf):
+                state.advance(until)
+                numbers += [state.stopped_seconds, state.missing, len(state._open)]
+                numbers += [
+                    value for each in restores.values() for value in (each.end or 0, each.missing, each.restored)
+                ]
+                numbers += [state._running_since.get(task, 0) for task in tasks]
+            found.append(numbers)
+        assert found[0] == (found[1] if number is Fraction else pytest.approx(found[1], rel=1e-8, abs=1e-3))
+
+
+@pytest.mark.parametrize("number", [4_000, 20_000])
+def test_thousands_of_sizes_take_little_time(number: int) -> None:
+    """Tasks of one process with changelogs of different sizes, half of them standbys. 20,000 took minutes, and so did
+    a few thousand with changelogs that grow, 4,000 here."""
+    tasks = [(0, at) for at in range(number)]
+    growth = {task: Growth(10.0 + task[1] / number, 1.0) for task in tasks} if number < 20_000 else {}
+    state = StateRestores(scaled_out(1, has_state=False), {task: 1e6 + task[1] for task in tasks}, 1e6, growth)
+    state.assign({"b": MemberTasks({*tasks[::2]}, {*tasks[1::2]})}, {"b": P})
+    start = process_time()
+    state.advance(inf)
+    assert process_time() - start < 1.5
+    assert state.missing == state.num_behind == 0
+    assert state.now == inf

@@ -212,6 +212,20 @@ def test_faults_of_a_state(state: dict[str, Any], name: str) -> None:
     assert {column: state[column] for column in memory} == memory
 
 
+@pytest.mark.parametrize("size", [1_000, 32_000])
+def test_a_worker_with_an_id_that_a_plan_cannot_repeat(size: int) -> None:
+    """It would have the ID once for each task, in gigabytes. One of 1,000 bytes, which a snapshot can have, may."""
+    tasks = [{"connect_cluster": "c", "connector": "c", "task": at} for at in range(68_000 if size == 1_000 else 2_100)]
+    worker = {"connect_cluster": "c", "worker_id": "w" * size}
+    tables = merged(cluster("c") | {"tasks": tasks, "reported": []}, cluster("d"), {"workers": [worker]})
+    found = rejected(tables)
+    if size == 1_000:
+        assert found == {}
+    else:
+        row = "workers: an ID of 32,000 bytes, in a Connect cluster of 2,106 rows"
+        assert found == {"c": ("long-worker-id", f"{row}. {REMEDIES['long-worker-id']}")}
+
+
 def test_numbers_beyond_a_long_or_an_int() -> None:
     """A delay would end after the largest long; a rebalance would have a generation after the largest int; and five
     thousand workers that join one by one take too long."""

@@ -29,6 +29,7 @@ from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 from spark_assign.report.plan_page import _loads
 from spark_assign.report.report_data import OTHERS
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
 from tests.cases import keyed
 from tests.unit import report_rows
 
@@ -121,8 +122,10 @@ def test_long_names_are_short_on_a_page() -> None:
         name: [row | {each: "z" * 30_000 + row[each] for each in ids if row.get(each)} for row in map(dict, given)]
         for name, given in {"groups": plan.groups, "members": plan.members, "moves": plan.moves}.items()
     }
-    page = render_report(replace(plan, **rows))
+    who = replace(report_rows.who("z" * 30_000, {name: rows["groups"][0][name] for name in GROUP_KEY}), notes=())
+    page = render_report(replace(plan, **rows, who=who))
     assert len(page.encode()) < 4_000_000
+    assert "z" * 301 not in page
     assert re.search("z{150}…[0-9a-f]{6}…z{100}", page)
     assert {row["group_id"] for row in plan.groups} <= set(re.findall(r"team-\d+\.service-\d+-consumer", page))
 

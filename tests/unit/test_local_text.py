@@ -296,6 +296,13 @@ def test_json_lines(tmp_path: Path) -> None:
         (b'{"count":1}null', "t: not a json object"),
         (b'{"count":1}{"count":2}', "t: not a json object"),
         (b'[{"count":1}]', "t: not a json object. Write one object per line, without an array around them"),
+        *(
+            (
+                b'{"%s":%s}' % (name, b"[" * 600 + b"]" * 600),
+                f"t.{name.decode()}: what is nested too deeply is not {text}",
+            )
+            for name, text in ((b"name", "a valid string"), (b"count", "a valid int"))
+        ),
         (b'{"name":' + b"[" * 100_000, "t: the row is nested too deeply. Write one JSON object per line"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,6 +66,17 @@ def test_nothing_of_it_is_left(snapshot: Snapshot) -> None:
     assert {n: t.schema for n, t in hidden.tables.items()} == {a: b.schema for a, b in snapshot.tables.items()}
     assert hidden.rows() == snapshot.rows()
     assert hidden.summary()["source"]["pseudonyms"] == pseudonym(KEY, "key")
+
+
+def test_a_gap_stays_known() -> None:
+    """Without it, `advise unused` would take the snapshot as one of all groups."""
+    source = {"kind": "kafka", "groups": ["g*"], "unseen": f"no answer of {HOST}:9092", "topics": None}
+    hidden = with_pseudonyms(replace(kafka_snapshot(), source=source), KEY).source
+    text = "groups are missing; why was removed by --pseudonyms"
+    assert hidden == {"kind": "kafka", "groups": ["g*"], "unseen": text, "pseudonyms": pseudonym(KEY, "key")}
+    source |= {"groups": None, "unseen": None}
+    hidden = with_pseudonyms(replace(kafka_snapshot(), source=source), KEY).source
+    assert (hidden.get("groups"), hidden.get("unseen")) == (None, None)
 
 
 def test_ids_keep_their_order_and_their_rows() -> None:

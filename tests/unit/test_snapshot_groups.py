@@ -395,11 +395,11 @@ def test_settings_of_topics_that_cannot_be_read() -> None:
 
 @cases(
     "columns names problem",
-    ({}, {"topics": ("t" * 1_000,), "owned": (("t" * 1_000, 0),), "tasks": ({"subtopology": "s" * 1_000},)}, None),
+    ({}, {"topics": ("t" * 1_000,), "owned": (("t" * 255, 0),), "tasks": ({"subtopology": "s" * 1_000},)}, None),
     ({"rack_id": "r" * 1_001}, {}, "rack_id of members has more than 1,000 bytes"),
     ({"client_tags": ["k=v", "\u20ac" * 334]}, {}, "client_tags of members has more than 1,000 bytes"),
     ({}, {"topics": ("t" * 1_001,)}, "a subscribed topic has more than 1,000 bytes"),
-    ({}, {"owned": (("t", 0), ("\ufffd" * 334, 0))}, "topics of owned_lists has more than 1,000 bytes"),
+    ({}, {"owned": (("t", 0), ("\ufffd" * 86, 0))}, "topics of owned_lists has more than 255 bytes"),
     ({}, {"tasks": ({"subtopology": "s" * 1_001},)}, "subtopology of tasks has more than 1,000 bytes"),
 )
 def test_names_that_no_table_can_have(columns: dict[str, Any], names: dict[str, Any], problem: str | None) -> None:
@@ -425,5 +425,5 @@ def test_an_assignment_with_names_that_no_table_can_have() -> None:
     rows = SnapshotRows("c")
     connection: Any = SimpleNamespace(send_all=lambda requests, _: [SimpleNamespace(groups=[group]) for _ in requests])
     kafka_groups.describe(connection, {"g": ListedGroup("g", 1, "classic", "Stable")}, {}, rows, lambda _: None)
-    assert [row["error"] for row in rows.rows["undescribed"]] == ["topics of owned_lists has more than 1,000 bytes"]
+    assert [row["error"] for row in rows.rows["undescribed"]] == ["topics of owned_lists has more than 255 bytes"]
     assert (rows.rows["members"], rows.rows["owned_lists"]) == ([], [])

@@ -17,10 +17,15 @@ from spark_assign.assignors.group_facts import join_faults
 from spark_assign.connect.kernel.indexed_facts import CLOCK, FAULTY, NO_INDEX, STATE_LISTS, TABLES, IndexedConnectFacts
 from spark_assign.numeric.arrays import IntArray, KeyIndex
 from spark_assign.tables.errors import ROW_REMEDY
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 
 _LONGEST_DELAY = 2**31 - 1
 _LATEST = 2**63 - 1 - _LONGEST_DELAY
 """The last time after which a delay ends at a long."""
+
+_MAX_LONG_ID_BYTES = 64 << 20
+"""Maximum size of the longest ID of a Connect cluster's workers times the cluster's rows: a plan has the ID once for
+each connector and task."""
 
 REMEDIES = {
     "null-key": ROW_REMEDY,
@@ -30,6 +35,7 @@ REMEDIES = {
     "bad-clock": f"now_ms must be from 0 to {_LATEST}, and max_delay_ms from 0 to {_LONGEST_DELAY}",
     "no-workers": "A rebalance needs at least one worker, the leader. Add the workers, or remove the Connect cluster",
     "duplicate-worker": "Keep one row per worker",
+    "long-worker-id": "Correct the ID. One of more than 1,000 bytes, once for each row, has at most 64 MiB",
     "unknown-leader": "The leader must be one of the workers, or null",
     "duplicate-connector": "Keep one row per connector",
     "bad-task": "Task numbers start at 0",
@@ -70,6 +76,7 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
     """
     faults = ClusterFaults()
     _find_cluster_faults(indexed, faults, simulated)
+    _find_long_ids(indexed, faults)
     connector, task, worker, reported = (indexed.rows[name] for name in ("connectors", "tasks", "workers", "reported"))
     has_task = ~indexed.is_task_null
     for code, table, rows in (
@@ -90,6 +97,20 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
         for name in (name for name in STATE_LISTS if NO_INDEX in columns[name]):
             faults.add(int(indexed.cluster[row]), "bad-state", f"state: {name}")
     return faults
+
+
+def _find_long_ids(indexed: IndexedConnectFacts, faults: ClusterFaults) -> None:
+    """Adds clusters with a worker's ID that is too long for a row of a plan for each connector and task."""
+    texts = indexed.workers.texts
+    sizes = np.array([*(len(text.encode()) if is_too_long(text, MAX_ID_BYTES) else 0 for text in texts), 0])
+    if not sizes.any():
+        return
+    longest, num_rows = (np.zeros(len(indexed.clusters), np.int64) for _ in range(2))
+    np.maximum.at(longest, indexed.cluster, sizes[indexed.name])  # the last size is that of no name
+    np.add.at(num_rows, indexed.cluster, 1)
+    for cluster in np.flatnonzero(longest * num_rows > _MAX_LONG_ID_BYTES).tolist():
+        row = f"workers: an ID of {longest[cluster]:,} bytes, in a Connect cluster of {num_rows[cluster]:,} rows"
+        faults.add(cluster, "long-worker-id", row)
 
 
 def _find_cluster_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simulated: bool) -> None:

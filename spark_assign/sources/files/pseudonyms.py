@@ -38,8 +38,10 @@ _RANKED = {
 _HASHED = ("client_id", "client_host", "process_id", "leader_process_id", "rest_worker_id", "url")
 _REMOVED = {"error": "removed by --pseudonyms"}
 """Columns with text that can contain a host."""
-_SOURCE = ("kind", "client")
-"""Keys of a snapshot's source without a host or an ID."""
+_SOURCE = ("kind", "client", "groups")
+"""Keys of a snapshot's source without a host or an ID of a member."""
+_UNSEEN = "groups are missing; why was removed by --pseudonyms"
+"""Text of `unseen`: the error of a broker can contain a host."""
 
 
 def read_key(file: str) -> bytes:
@@ -90,6 +92,7 @@ def with_pseudonyms(snapshot: Snapshot, key: bytes) -> Snapshot:
             hashed = _mapped(hashed, column, lambda row, value: value and _REMOVED["error"])
         tables[name] = hashed
     source = {name: snapshot.source[name] for name in _SOURCE if name in snapshot.source}
+    source |= {"unseen": _UNSEEN} if snapshot.source.get("unseen") else {}
     return replace(snapshot, tables=tables, source={**source, "pseudonyms": pseudonym(key, "key")})
 
 

@@ -20,7 +20,7 @@ from spark_assign.sources.files.snapshot import SnapshotRows, to_slices
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, MAX_TOPIC_BYTES, is_too_long
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
@@ -77,7 +77,7 @@ class GroupDescription:
         owned = {topic for member in self.members for topic, _ in member.owned}
         tasks = {task["subtopology"] for member in self.members for task in member.tasks}
         columns = [("groups", {"assignor": self.assignor, "state": self.state} | self.more)]
-        columns += [("owned_lists", {"topics": [*owned]}), ("tasks", {"subtopology": [*tasks]})]
+        columns += [("tasks", {"subtopology": [*tasks]})]
         columns += [("members", member.columns) for member in self.members]
         columns += [("subtopologies", each) for each in self.subtopologies]
         for table, row in columns:
@@ -85,6 +85,8 @@ class GroupDescription:
                 texts = value if isinstance(value, list) else [value]
                 if any(is_too_long(text, MAX_ID_BYTES) for text in texts if isinstance(text, str)):
                     return f"{name} of {table} has more than {MAX_ID_BYTES:,} bytes"
+        if any(is_too_long(topic, MAX_TOPIC_BYTES) for topic in owned):
+            return f"topics of owned_lists has more than {MAX_TOPIC_BYTES} bytes"
         is_long = any(is_too_long(topic, MAX_ID_BYTES) for topic in self._subscribed())
         return f"a subscribed topic has more than {MAX_ID_BYTES:,} bytes" if is_long else None
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from spark_assign.numeric.arrays import values_by_key
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka.group_description import GroupDescription, UnseenTopicsError, topic_error_text
-from spark_assign.streams.classic_members import internal_topics, read_application
+from spark_assign.streams.classic_members import internal_topics, read_application, starting_with
 
 TopicPartition = tuple[str, int]
 
@@ -29,13 +30,21 @@ class ApplicationReader:
     unknown: Mapping[str, str]
     caveats: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
+    @cached_property
+    def _sorted_names(self) -> tuple[list[str], list[str]]:
+        """Names of topics and IDs of groups, in which those that start with an ID are found without reading all."""
+        return sorted({*self.topics, *self.unknown}), sorted(self.group_ids)
+
     def read(self, group_id: str, group: GroupDescription) -> GroupDescription | Exception:
         """Returns the description of an application with its tasks and topology, or its error."""
-        if text := topic_error_text(self.unknown, internal_topics(self.unknown, group_id, self.group_ids).keys()):
+        names, groups = (starting_with(each, f"{group_id}-") for each in self._sorted_names)
+        internal = internal_topics(dict.fromkeys(names, 0), group_id, groups)
+        if text := topic_error_text(self.unknown, internal.keys()):
             return UnseenTopicsError(text)
         members = [member.streams for member in group.members if member.streams is not None]
         text = self.topologies.get(group_id)
-        application = read_application(group_id, members, self.topics, topology=text, group_ids=self.group_ids)
+        known = {name: self.topics[name] for name in internal if name in self.topics}
+        application = read_application(group_id, members, self.topics, topology=text, internal=known)
         for caveat in application.caveats:
             self.caveats[caveat].append(group_id)
         described = [

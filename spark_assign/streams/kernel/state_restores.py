@@ -16,10 +16,12 @@ from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from spark_assign.assignors.streams.classic_application import RUNNING, ClassicApplication, ClassicMember
 from spark_assign.assignors.streams.member_tasks import MemberTasks
 from spark_assign.assignors.streams.task_assignor_api import TaskId
-from spark_assign.numeric.arrays import values_by_key
+from spark_assign.numeric.arrays import FloatArray, values_by_key
 
 _Copy = tuple[str, TaskId]
 """A process and a task of which it has state."""
@@ -109,9 +111,8 @@ class StateRestores:
     def is_restoring(self) -> bool:
         """Whether a process restores an active task, or a standby faster than it grows."""
         return any(restore.role == "active" for restore in self._open.values()) or any(
-            self._speed_left(process, self.now) / len(keys) > self._growth_now(key[1], self.now)
+            self._speed_left(process, self.now) / len(keys) > min(self._growth_now(key[1], self.now) for key in keys)
             for process, keys in values_by_key((key[0], key) for key in self._open).items()
-            for key in keys
         )
 
     @property
@@ -133,7 +134,7 @@ class StateRestores:
         """Checks whether a process has state of a task."""
         key = process_id, task
         is_open = key in self._open and self._open[key].missing < self._end(task, self.now)
-        return is_open or task in {**self._caught_up.get(process_id, {}), **self._position.get(process_id, {})}
+        return is_open or any(task in of.get(process_id, {}) for of in (self._caught_up, self._position))
 
     def report(self, process_id: str, tasks: MemberTasks, others: Set[TaskId] | None) -> dict[TaskId, int]:
         """Returns the sum of the offsets of each task that a member reports when it joins.
@@ -235,44 +236,79 @@ class StateRestores:
 
     def _restore_active(self, keys: Iterable[_Copy], until: float) -> float:
         """Restores the active tasks of a process. Returns the time at which none is left, or `until`."""
-        now, left = self.now, [key for key in keys if self._open[key].role == "active"]
-        while left and now < until:
+        return self._restore_in_shares([key for key in keys if self._open[key].role == "active"], self.now, until)
+
+    def _restore_in_shares(self, keys: Sequence[_Copy], now: float, until: float) -> float:
+        """Restores tasks of a process that have one role, from a time on, while their changelogs don't grow. All have
+        read the same whenever one is restored, so their order is known. Returns as `_restore_active`."""
+        lacked = {key: self._open[key].missing for key in keys}
+        # One that lacks no more than a rounding error is restored, so the next one isn't always the smallest one.
+        left = sorted(keys, key=lambda key: max(0.0, _ROUNDING * self._end(key[1], now)) - lacked[key])
+        read: float = 0
+        for smallest in sorted(keys, key=lacked.__getitem__):
+            if smallest not in self._open or not now < until:
+                continue
             each = self._rate / len(left)
-            times = {key: self._open[key].missing / each for key in left}
-            took = min(*times.values(), until - now)
-            now += took
-            self.stopped_seconds += took * len(left)
-            for key in left:
-                missing = self._open[key].missing - took * each if times[key] > took else 0.0
-                self._read(key, took * each, missing, now)
-                if key not in self._open:
+            took = (lacked[smallest] - read) / each
+            is_restored = took <= until - now
+            took = took if is_restored else until - now
+            now, read = now + took, lacked[smallest] if is_restored else read + took * each
+            if self._open[smallest].role == "active":
+                self.stopped_seconds += took * len(left)
+            while left and self._is_whole(left[-1][1], lacked[left[-1]] - read, now):
+                key = left.pop()
+                if self._open[key].role == "active":
                     self._running_since.setdefault(key[1], now)
-            left = [key for key in left if key in self._open]
+                self._read(key, read, 0.0, now)
+        for key in left:
+            self._read(key, read, lacked[key] - read, now)
         return now
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _catch_up(self, process: str, left: list[_Copy], now: float, until: float) -> None:
         """Restores the standbys and warmups of a process from a time on at which no active task is left."""
         left = [key for key in left if self._open[key].role != "active"]
-        behind = {key: self._end(key[1], self.now) - self._open[key].missing for key in left}  # positions
-        while left:
-            for key in left:
-                self._open[key].missing = self._end(key[1], now) - behind[key]
-            growth = [self._growth_now(key[1], now) for key in left]
-            each = self._speed_left(process, now) / len(left)
-            times = {
-                key: self._open[key].missing / (each - grows) if each > grows else inf
-                for key, grows in zip(left, growth, strict=True)
-            }
-            starts = [self._running_since.get(key[1], 0.0) - now for key in left]
-            took = min(*times.values(), until - now, *(start for start in starts if start > 0))
+        if not self._growth:
+            self._restore_in_shares(left, now, until)
+            return
+        behind = np.array([self._end(key[1], self.now) - self._open[key].missing for key in left])  # positions
+        reads = [task for task, role in self._caught_up.get(process, {}).items() if role != "active"]
+        columns = [
+            (
+                self._growth.get(task, NO_GROWTH)[0],
+                self._past_seconds.get(task, 0.0),
+                self._running_since.get(task, inf),
+            )
+            for task in (*(task for _, task in left), *reads)
+        ]
+        growth, past, since = np.array(columns).reshape(-1, 3).T
+        size, has_caught_up = np.array([self._sizes[task] for _, task in left]), np.arange(len(growth)) >= len(left)
+        at, read = np.arange(len(left)), 0.0  # those that are left, and what each of them has read
+
+        def ends() -> FloatArray:
+            bytes_now: FloatArray = size[at] + growth[at] * (past[at] + np.maximum(now - since[at], 0.0))
+            return bytes_now
+
+        while len(at):
+            missing, grows = ends() - behind[at], np.where(since[at] <= now, growth[at], 0.0)
+            others = float(growth[has_caught_up & (since <= now)].sum())
+            each, starts = max(self._rate - others, 0.0) / len(at), since[at] - now
+            times = np.full(len(at), inf)
+            np.divide(missing, each - grows, out=times, where=each > grows)
+            took = float(min(times.min(), until - now, starts[starts > 0].min(initial=inf)))
             if not 0 < took < inf:
-                return
-            now += took
-            for key in left:
-                behind[key] += took * each
-                missing = self._end(key[1], now) - behind[key] if times[key] > took else 0.0
-                self._read(key, took * each, missing, now)
-            left = [key for key in left if key in self._open]
+                break
+            now, read = now + took, read + took * each
+            behind[at] += took * each
+            missing = np.where(times > took, ends() - behind[at], 0.0)
+            is_left = ~(missing <= np.maximum(0.0, _ROUNDING * ends()))
+            for index in at[~is_left].tolist():
+                self._read(left[index], read, 0.0, now)
+            has_caught_up[at[~is_left]] = True
+            at = at[is_left]
+        for index, lacks in zip(at.tolist(), (ends() - behind[at]).tolist(), strict=True):
+            self._open[left[index]].restored += read
+            self._open[left[index]].missing = lacks
 
     def _read(self, key: _Copy, size: float, missing: float, now: float) -> None:
         """Adds bytes to what was restored, and closes the restore if none are missing."""
