@@ -101,9 +101,8 @@ def main(options: Options) -> int:
     if options.history:
         history = stored_history(spark, options.history)
         name_clusters_of(*history.tables.values())
-        of_history = given_parameters(options, AlertLimits, *OF_HISTORY)
-        times = {"lookback_ms": options.lookback, "read_at": history.manifest.started_at}
-        found.append(history_alerts(history.tables, **of_history, **times))
+        of_history = given_parameters(options, AlertLimits, *OF_HISTORY) | {"read_at": history.manifest.started_at}
+        found.append(history_alerts(history.tables, **of_history, lookback_ms=options.lookback))
         outcome.locations["history"] = split_run_id(options.history)[0]
         if not names:
             outcome.run_id, outcome.attempt = history.manifest.run_id, history.manifest.attempt

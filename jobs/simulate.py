@@ -42,7 +42,7 @@ from spark_assign.report.connect import (
     format_protocol_comparison,
     summarize_connect_simulation,
 )
-from spark_assign.report.formatting import name_clusters_of
+from spark_assign.report.formatting import group_name, name_clusters_of
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.simulation import (
@@ -64,7 +64,6 @@ from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, count
 from spark_assign.tables.parameters import Param
-from spark_assign.tables.quoting import in_text
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -293,7 +292,7 @@ def _scenario_settings(options: Options, scenario: Scenario) -> tuple[Settings, 
 
 
 def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], data: GroupPictureData) -> None:
-    log.info("drawing group %s", in_text(group["group_id"]))
+    log.info("drawing group %s", group_name(group))
     folder = Path(options.pictures_dir or ".").resolve()
     options.outcome.locations["pictures"] = str(folder)
     files = draw_group(data, group, folder, scenario.name, options.picture)
