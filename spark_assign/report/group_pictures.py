@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -252,7 +251,7 @@ def _rectangles(
             "to": min(row["end_ms"], end_ms) / 1000,
             "low": index - height / 2,
             "high": index + height / 2,
-            "ink": state_color or colors[_first_id(row["member_id"])],
+            "ink": state_color or colors[row["first_member_id"]],
             "pale": opacity,
         }
 
@@ -276,14 +275,8 @@ def _legend(colors: Mapping[str, str]) -> Any:
 def _owner_colors(ownership: Mapping[str, Rows]) -> dict[str, str]:
     """Returns a color per owner, the same for every variant and after restarts. More owners than colors share
     colors."""
-    ids = {row["member_id"] for rows in ownership.values() for row in rows if row["member_id"] is not None}
-    owners = sorted({_first_id(member) for member in ids})
-    return {member: _PALETTE[index % len(_PALETTE)] for index, member in enumerate(owners)}
-
-
-def _first_id(member_id: str) -> str:
-    """Returns the member id before restarts, which append `~2`, `~3`, and so on."""
-    return re.sub(r"~\d+$", "", member_id)
+    ids = {row["first_member_id"] for rows in ownership.values() for row in rows}
+    return {member: _PALETTE[index % len(_PALETTE)] for index, member in enumerate(sorted(ids - {None}))}
 
 
 def _extend_to_end(rows: Rows, end_ms: float) -> Rows:

@@ -96,10 +96,15 @@ PARTITIONS = schema(
 )
 """One row per partition. `exists_ms`: milliseconds for which the partition existed. `pauses`: number of pauses."""
 
-OWNERSHIP = schema(_GROUP, "topic string, partition int, start_ms long, end_ms long, state string, member_id string?")
+OWNERSHIP = schema(
+    _GROUP,
+    "topic string, partition int, start_ms long, end_ms long, state string, member_id string?",
+    "first_member_id string?",
+)
 """One row per partition and interval. The intervals of a partition are adjacent and don't overlap. `state`: `consumed`,
 `revoking`, `restoring`, `down` (the owner is down), `unowned`, or `unrecorded` (the last interval of a partition of a
-group that has more than 1,000,000); `member_id` is null in the last two."""
+group that has more than 1,000,000); `member_id` is null in the last two. `first_member_id`: the ID of the member before
+its restarts; null in runs of earlier releases, too."""
 
 REJECTED = schema(_GROUP, "code string, detail string")
 

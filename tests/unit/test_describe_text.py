@@ -529,3 +529,35 @@ def test_a_group_that_is_only_listed_is_not_empty(tmp_path: Path) -> None:
     read = describe_text.read([files["topics"]], [files["groups"]], "prod")
     assert _rows(read, "groups", "group_id", "state") == [("listed", None)]
     assert _rows(read, "undescribed", "group_id") == [("listed",)]
+
+
+@cases(
+    "text",
+    ("Consumer group 'shop' has no active members.\n"),
+    ("GROUP   STATE\nshop    Empty\n"),
+    ("GROUP   STATE\nshop    Dead\n"),
+)
+def test_a_group_with_members_that_is_empty(tmp_path: Path, text: str) -> None:
+    """A line end in a name can fake a message, and two runs can contradict each other, in any order."""
+    tables = f"{_table('shop', 'orders', 'c')}{_table('other', 'orders', 'c')}"
+    for groups in (f"{tables}\n{text}", f"{text}{tables}"):
+        files = _files(tmp_path, topics=TOPICS, groups=groups)
+        read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+        assert _rows(read, "groups", "group_id", "state") == [("other", "Stable"), ("shop", None)]
+        assert _rows(read, "members", "group_id") == [("other",)]
+        [(group, error)] = _rows(read, "undescribed", "group_id", "error")
+        assert (group, error.partition(", and the state ")[0]) == ("shop", "the text has 1 member")
+
+
+def test_names_in_sentences_are_one_short_line(tmp_path: Path) -> None:
+    """Reasons of groups that are undescribed go into reports."""
+    member = f"{'m' * 300}\r# faked"
+    shown = f"GROUP           CONSUMER-ID{' ' * 300} HOST            CLIENT-ID       #PARTITIONS\n"
+    shown += f"shop            {member.ljust(311)} /10.0.0.7       c0              2\n"
+    missing = f"Consumer group '{'g' * 300}\r# faked' does not exist.\n"
+    topic = _table("other", "t" * 300, "c")
+    files = _files(tmp_path, topics=TOPICS, groups=f"{missing}{topic}\n{shown}")
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    errors = [error for (error,) in _rows(read, "undescribed", "error")]
+    assert len(errors) == 3
+    assert all(error.isprintable() and len(error) < 350 for error in errors), errors

@@ -297,7 +297,7 @@ def test_charts_of_hostile_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     drawings.draw_pauses([drawings.TimePanel(name, [(0, 9, 1)], [], name) for name in names], "t", "T", 9)
     drawings.draw_histogram([drawings.Bar(name, 1, 1) for name in names], "i", "T", "u")
     owned = {"partition": 0, "state": "consumed", "start_ms": 0, "end_ms": 9}
-    rows = [{"topic": name, "member_id": name, **owned} for name in names]
+    rows = [{"topic": name, "member_id": name, "first_member_id": name, **owned} for name in names]
     data = GroupPictureData({"v": []}, {"v": 0}, {"v": []}, {"v": rows})
     draw_group(data, {"group_id": names[1], "partitions": len(rows)}, tmp_path, "a", "png")
 

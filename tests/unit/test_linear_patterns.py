@@ -20,7 +20,7 @@ from spark_assign.history.kernel.log_segments import _PATH
 from spark_assign.history.kernel.redact import _CONNECT_CLIENT_ID
 from spark_assign.migration.kernel.upgrade_verdict import _NEWEST_RELEASE
 from spark_assign.replicas.kernel.group_effects import release_range
-from spark_assign.report import charts, formatting, group_pictures, sequence_diagram
+from spark_assign.report import charts, formatting, sequence_diagram
 from spark_assign.sources.auth import tls
 from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.spark.shell_patterns import _regex
@@ -138,7 +138,6 @@ READERS: dict[str, Callable[[str], Any]] = {
     "IDs of a chart": lambda text: charts._LOCAL_ID.sub("", text),
     "an ID in a text": lambda text: formatting._UUID_IN_TEXT.sub("", formatting._UUID.sub("", text)),
     "control characters": formatting.visible,
-    "a name of a picture": lambda text: group_pictures.re.sub(r"~\d+$", "", text),
     "a name of a diagram": lambda text: sequence_diagram._UUID.sub("", text),
     "certificates": lambda text: tls._blocks(text.encode(errors="replace")),
     "a broker's error": lambda text: connection._REPEATED_ERROR_NAME.sub("", text),

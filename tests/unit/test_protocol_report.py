@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spark_assign.report import simulation
+from spark_assign.report import group_pictures, simulation
 from spark_assign.report.group_pictures import draw_ownership
-from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
+from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram, short_name
 from spark_assign.simulation.scenarios import LocalSimulation
 
 TraceRow = tuple[int, str, str | None, str, str]
@@ -45,7 +45,9 @@ def ownership(members: int = 2, partitions: int = 3, steps: int = 1) -> list[dic
             "state": state,
             "start_ms": 1_000 * (step * len(states) + at),
             "end_ms": 1_000 * (step * len(states) + at + 1),
-            "member_id": None if state == "unowned" else f"c{(partition + step) % members}",
+            **dict.fromkeys(
+                ("member_id", "first_member_id"), None if state == "unowned" else f"c{(partition + step) % members}"
+            ),
         }
         for partition in range(partitions)
         for step in range(steps)
@@ -125,6 +127,21 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
     both = {"eager": rows, "cooperative": rows[: len(rows) // 2]}
     draw_ownership(both, dict.fromkeys(both, REBALANCES), str(tmp_path / "time.svg"), "a story", 2 * partitions)
     assert "</svg>" in (tmp_path / "time.svg").read_text()
+
+
+def test_a_member_that_is_called_like_another_one_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has its own color and label. A member that has restarted keeps its own."""
+    drawn = list[Any]()
+    monkeypatch.setattr(group_pictures.charts, "write_chart", lambda chart, _: drawn.append(chart.spec))
+    names = {"c0": "pay", "c1": "pay~2", "c2": "pay~2\n"}
+    ids = ("member_id", "first_member_id")
+    rows = [row | dict.fromkeys(ids, names.get(row["member_id"])) for row in ownership(3)]
+    restarted = {"member_id": "pay~3", "first_member_id": "pay", "start_ms": 9_000, "end_ms": 9_500}
+    draw_ownership({"eager": [*rows, rows[0] | restarted]}, {"eager": REBALANCES}, "")
+    legend = drawn[0]["hconcat"][1]["layer"][0]["data"]["values"]
+    owners = [(each["words"], each["ink"]) for each in legend if "pay" in each["words"]]
+    assert [words for words, _ in owners] == [short_name(name) for name in names.values()]
+    assert len({ink for _, ink in owners}) == len(names)
 
 
 def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:

@@ -155,10 +155,20 @@ def test_who_is_back_has_its_partitions_under_its_new_id(variant: str) -> None:
     events = [facts.event(10_000, "member-crashes", "c2"), facts.event(20_000, "member-starts", "c2")]
     rows = _rows(OWNERSHIP, variants=(variant,), g=facts.pair(*events))
     found = [tuple(row[name] for name in ("start_ms", "state", "member_id")) for row in rows if row["partition"] == 2]
+    assert {row["first_member_id"] for row in rows if row["partition"] == 2} == {"c2"}
     back = 20_000 if variant == "static" else 54_000  # when the session of what is left of it is over
     restored = [] if variant == "static" else [(back, "restoring", "c2~2")]
     ready = back + 2_000 * len(restored)
     assert found == [(0, "consumed", "c2"), (10_000, "down", "c2"), *restored, (ready, "consumed", "c2~2")]
+
+
+def test_the_first_id_of_a_member_that_is_called_like_another_one_after_a_restart() -> None:
+    """Both restart; the second has the first ID `c1~2`."""
+    start = [facts.member("c1", ["t"], generation=1), facts.member("c1~2", ["t"], generation=1), facts.topic("t", 2)]
+    start += [facts.owned("c1", "t", 0), facts.owned("c1~2", "t", 1)]
+    events = [facts.event(at, "member-restarts", name) for at, name in ((1_000, "c1"), (60_000, "c1~2"))]
+    found = {(row["first_member_id"], row["member_id"]) for row in _rows(OWNERSHIP, g=[*start, *events])}
+    assert found == {("c1", "c1"), ("c1", "c1~3"), ("c1~2", "c1~2"), ("c1~2", "c1~2~2"), (None, None)}
 
 
 @pytest.mark.parametrize(("until", "rounds"), [(9_999, 0), (12_999, 0), (13_000, 1), (60_000, 1)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -233,7 +234,21 @@ def test_a_group_is_balanced_only_if_nobody_has_one_more_up_to_3_5_1() -> None:
     assert _partitions(row, "sticky@3.5.2") == {"c0": [0, 1], "c1": [0]}
 
 
-def _row(topics: Mapping[str, int], owned: Mapping[str, list[int]], members: tuple[str, ...]) -> Row:
+def test_a_large_group_that_is_never_balanced_up_to_3_5_1() -> None:
+    """One member owns a partition that doesn't exist, so that each partition is compared with all subscribers."""
+    members = [f"c{number:04d}" for number in range(1_500)]
+    row = _row({"t": 15_015, "u": 30}, {name: [*range(at, 15_015, 1_500)] for at, name in enumerate(members)}, members)
+    for member in row["members"]:
+        member["topics"] = ["t"]
+    row["members"][0]["owned"].append(["t", 20_000])
+    owned = [["u", number] for number in range(30)]
+    row["members"].append(row["members"][0] | {"id": "x", "topics": ["t", "u"], "owned": owned})
+    start = time.process_time()
+    assert len(_partitions(row, "sticky@3.4.1")) == 1_501
+    assert time.process_time() - start < 6
+
+
+def _row(topics: Mapping[str, int], owned: Mapping[str, list[int]], members: Sequence[str]) -> Row:
     return {
         "case": "one",
         "topics": dict(topics),

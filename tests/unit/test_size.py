@@ -248,11 +248,36 @@ def test_which_numbers_are_looked_at() -> None:
     """All where they are few; else today's, those around the needed count, and the remaining ones spaced by ratio."""
     assert size_sweep.initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
     assert size_sweep.initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
+    assert size_sweep.initial_counts(10_000, 3, 2.0, 2).tolist() == [1, 2, 3, 4, 5, 6, 7, 9_999, 10_000]
+    assert size_sweep.initial_counts(10_000, 50, np.nan, 2).tolist() == [*range(1, 51), 9_999, 10_000]
     many = size_sweep.initial_counts(100, 100_000, 731.5, 300)
     assert len(many) <= size_sweep.MAX_COUNTS
     assert {99, 100, 101, 732, 733} <= set(many.tolist())
     assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
     assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
+
+
+def test_many_members_with_few_partitions() -> None:
+    """The answer is that of all numbers of members, of which only some are planned."""
+    facts = group("g", [10.0, 20.0], members=2_000, capacity=25.0)
+    rows = sized([fact for fact in facts if fact.get("count") != 0])
+    row = one(rows)
+    assert (row["verdict"], row["needed"], row["knee"], row["saturation_members"]) == ("over-provisioned", 2, 2, 2)
+    assert [each["members"] for each in rows if each["kind"] == "curve"] == [1, 2, 3, 4, 5, 6, 7, 1_999, 2_000]
+
+
+def test_a_member_called_like_a_new_one() -> None:
+    """It costs its own group only that ID, and other groups of the task nothing."""
+    victim = group("victim", [40.0, 10.0, 10.0, 10.0, 10.0], capacity=55)
+    stranger = [fact | {"group_id": "stranger"} for fact in group("stranger", [1.0])]
+    for fact in victim:
+        fact |= {"member_id": f"consumer-{fact['member_id']}"} if "member_id" in fact else {}
+
+    def of_victim(name: str) -> list[Fact]:
+        renamed = [fact | ({"member_id": name} if fact.get("member_id") == "m0" else {}) for fact in stranger]
+        return [row for row in sized([*victim, *renamed]) if row["group_id"] == "victim"]
+
+    assert of_victim("m0") == of_victim("joiner-x") == of_victim("joiner-01") == of_victim("another-joiner-01")
 
 
 def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:

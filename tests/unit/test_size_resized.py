@@ -96,6 +96,25 @@ def outcomes(specs: GroupSpecs, assignor: str, names: list[str]) -> list[Any]:
     return found
 
 
+def test_ids_of_new_members() -> None:
+    """The first that no member of their group has, whatever other groups have."""
+    rows = []
+    for name, ids in (("a", ("m",)), ("b", ("joiner-02", "joiner-03", "joiner-05", "joiner-7")), ("c", ("joiner-01",))):
+        members = [
+            {"id": each, "instance": None, "rack": None, "topics": ["t"], "owned": [], "generation": 3} for each in ids
+        ]
+        rows.append({"case": name, "topics": {"t": 2}, "replica_racks": None, "members": members})
+    specs = read_specs(facts(rows, ()))
+    new = resize(specs, np.array([0, 1, 1, 2]), np.array([3, 7, 5, 3]))
+    ids = np.array(new.facts.member_id.to_pylist(), object)[new.facts.member_index[new.members.row]]
+    assert [ids[new.members.group == group].tolist() for group in range(4)] == [
+        ["joiner-01", "joiner-02", "m"],
+        ["joiner-01", "joiner-02", "joiner-03", "joiner-04", "joiner-05", "joiner-06", "joiner-7"],
+        ["joiner-01", "joiner-02", "joiner-03", "joiner-05", "joiner-7"],
+        ["joiner-01", "joiner-02", "joiner-03"],
+    ]
+
+
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_as_if_members_had_left_or_joined(strategy: str, seed: int) -> None:
     """Random groups with every oddity, with fewer and more members, by all assignors."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -293,6 +295,19 @@ def test_the_least_bound_against_every_assignment(draw: np.random.Generator) -> 
             seen += 1
             at = pack_within_bounds(packing)
             assert packing.loads(at)[packing.is_overloaded(at)].max() == most
+
+
+def test_a_search_among_thousands_of_members() -> None:
+    """A step doesn't examine all of them: those without partitions are alike."""
+    draw = np.random.default_rng(3)
+    load = np.append(np.round(draw.uniform(50, 150, 12), 3), [100.5, 90.5])
+    home = np.append(draw.integers(0, 3, 12), [5, 6])
+    limit = np.full(10_000, load[:12].sum() / 3 * 1.002)
+    sets = [np.arange(3), np.arange(10_000)]
+    start = time.process_time()
+    packing = Packing(load, home, np.append(np.zeros(12, np.int64), [1, 1]), sets, limit)
+    assert packing.moved_load(pack_within_bounds(packing)) == pytest.approx(927.768)
+    assert time.process_time() - start < 5
 
 
 def many(draw: np.random.Generator, groups: int) -> WeightedGroups:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.assignors.custom import GroupAssignor
 from spark_assign.assignors.group_facts import (
@@ -61,7 +62,8 @@ from spark_assign.share.kernel.plan_groups import assign_share_groups
 from spark_assign.simulation.kernel.settings import TimingConfig
 
 MAX_COUNTS = 50
-"""Maximum number of member counts to evaluate in the first sweep; the gap around the result is filled afterward."""
+"""Maximum number of member counts to evaluate in the first sweep, beside those near the current number if there are
+fewer partitions; the gap around the result is filled afterward."""
 
 MAX_MEMBERS = 5_000
 """Maximum member count to evaluate, unless the group has more members today."""
@@ -90,9 +92,10 @@ def initial_counts(num_members: int, partitions: int, enough: float, useful: flo
     """
     known = [bound for bound in (num_members, enough, useful) if np.isfinite(bound)]
     last = int(min(max(partitions, 1), max(2 * max(known), 8), max(MAX_MEMBERS, num_members)))
-    if last <= MAX_COUNTS:
+    if max(last, num_members) <= MAX_COUNTS:
         return np.arange(1, max(last, num_members) + 1)
-    spread = np.geomspace(1, last, MAX_COUNTS - 10).round().astype(np.int64)
+    is_short = last <= MAX_COUNTS  # fewer partitions than members
+    spread = np.arange(1, last + 1) if is_short else np.geomspace(1, last, MAX_COUNTS - 10).round().astype(np.int64)
     near = [num_members + step for step in (-1, 0, 1)]
     if np.isfinite(enough):
         near += [int(np.ceil(enough)) + step for step in range(6)]
@@ -461,6 +464,9 @@ class _Rows:
         self.joining = np.maximum(members - num_members[group], 0)
         self.leaving = np.maximum(num_members[group] - members, 0)
         self.num_member_ids = max(len(facts.member_id), 1)
+        most = int(self.joining.max(initial=0))
+        most += int(pc.starts_with(facts.member_id, JOINER).sum().as_py() or 0) if most else 0
+        self.joiner_ids = pa.array([f"{JOINER}{nth:02d}" for nth in range(1, most + 1)], pa.string())
         self.member_keys = KeyIndex(member_group * self.num_member_ids + facts.member_index[specs.members.row])
         self.blocks: list[tuple[int, IntArray, IntArray, IntArray]] = []
         self.slices_by_block: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
@@ -502,7 +508,8 @@ class _Rows:
         They don't join the lists of other members: a row for each new member and list, or topic, can be too many.
         """
         facts = self.specs.facts
-        nth, group = ranges_by_length(self.joining), np.repeat(np.arange(len(self.joining)), self.joining)
+        group = np.repeat(np.arange(len(self.joining)), self.joining)
+        nth = self._free_ids(self.group[group], ranges_by_length(self.joining))
         for kind in (MEMBER, LISTED_MEMBER):
             self._add(kind, np.full(len(nth), -1), group, nth)
         rows = np.concatenate([facts.rows_of(kind, self.base_group >= 0) for kind in (SUBSCRIPTION, LISTED_TOPIC)])
@@ -510,10 +517,23 @@ class _Rows:
         self.joiner_topics = len(self.blocks)
         self._add(LISTED_TOPIC, *self._copies(rows[np.unique(key, return_index=True)[1]]))
 
+    def _free_ids(self, group: IntArray, nth: IntArray) -> IntArray:
+        """Returns the position in `joiner_ids` of the nth ID that no member of the source group has."""
+        facts, size = self.specs.facts, len(self.joiner_ids) + 1
+        position = np.append(to_int_array(pc.index_in(facts.member_id, self.joiner_ids), -1), -1)[facts.member_index]
+        rows = np.flatnonzero((position >= 0) & (self.base_group[facts.group_index] >= 0))
+        taken = np.unique(self.base_group[facts.group_index[rows]] * size + position[rows])
+        first = np.searchsorted(taken, taken // size * size)
+        # Number of free IDs before each ID that is taken. Example: of the IDs 0 to 4, 1 and 2 are taken.
+        #     taken [1, 2]    num_free [1, 1]    nth [0, 1, 2]    result [0, 3, 4]
+        num_free = taken - (np.arange(len(taken)) - first)
+        return nth + np.searchsorted(num_free, group * size + nth, "right") - np.searchsorted(taken, group * size)
+
     def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""
         base = self.specs.facts
-        names, new_index, joiner_index = _with_joiners(base.member_id, int(self.joining.max(initial=0)))
+        numbered = NameIndex(base.member_id, self.joiner_ids)
+        names, (new_index, joiner_index) = numbered.names, numbered.columns
         starts = np.cumsum([0, *(len(row) for _, row, *_ in self.blocks)])
         row, group, joiner = (np.concatenate([block[column] for block in self.blocks]) for column in (1, 2, 3))
         is_copy, is_joiner = row >= 0, joiner >= 0
@@ -545,13 +565,3 @@ class _Rows:
             member_id=names,
             topic_names=base.topic_names,
         )
-
-
-def _with_joiners(names: pa.Array, num_joiners: int) -> tuple[pa.Array, IntArray, IntArray]:
-    """Returns the sorted ids of members and joiners, and the new index of each member and of each joiner."""
-    prefix = JOINER
-    while num_joiners and any(name.startswith(prefix) for name in names.to_pylist()):
-        prefix = f"another-{prefix}"
-    new = pa.array([f"{prefix}{nth:02d}" for nth in range(1, num_joiners + 1)], pa.string())
-    numbered = NameIndex(names, new)
-    return numbered.names, numbered.columns[0], numbered.columns[1]

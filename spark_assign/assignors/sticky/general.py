@@ -197,6 +197,8 @@ class GeneralBalancer:
             self.topic[has_previous], self.previous_owner[has_previous]
         )
         self.checks_balance = bool(is_unsubscribed.any() or self.num_copies is not None)
+        # Whether the group wasn't balanced after the last move.
+        self.is_unbalanced = False
 
     def _numbers(self, topic: IntArray, partition: IntArray) -> IntArray:
         """Returns the numbers of partitions. For those that don't exist, the numbers are wrong."""
@@ -381,8 +383,10 @@ class GeneralBalancer:
                 position, num_ahead = position + len(batch), 4 * num_ahead
                 continue
             num_ahead = _MIN_BATCH_SIZE
-            if self.checks_balance and self._is_balanced():
-                return moved, True
+            if self.checks_balance and not self.is_unbalanced:
+                if self._is_balanced():
+                    return moved, True
+                self.is_unbalanced = True
             number = int(batch[index])
             if is_move_back[index]:
                 if not self.participates[previous[index]]:
@@ -410,26 +414,26 @@ class GeneralBalancer:
         if owner < 0 or not self.participates[owner]:
             raise AssignorError(NO_SUCH_MEMBER)
         candidates = self.subscribers[self.topic[number]]
-        ordered = candidates[np.argsort(self.hash_order[candidates])]
         if self.racks is not None and self.racks.member_rack[owner] >= 0:
             is_matched = self.rack_matched[self.rack_set[number]] & (self.racks.member_rack >= 0)
-            if is_matched[owner] and self._any_below(ordered[is_matched[ordered]], owner):
+            if is_matched[owner] and self._any_below(candidates[is_matched[candidates]], owner):
                 return True
-        return self._any_below(ordered, owner)
+        return self._any_below(candidates, owner)
 
     def _any_below(self, members: IntArray, owner: int) -> bool:
         """Checks whether one of these members has at least two partitions less than the owner."""
-        for member in members.tolist():
-            if not self.participates[member]:
+        is_below, participates = self.size[owner] > self.size[members] + 1, self.participates[members]
+        if not participates.all():
+            first = members[np.argmin(np.where(participates & ~is_below, _NEVER, self.hash_order[members]))]
+            if not self.participates[first]:
                 raise AssignorError(NO_SUCH_MEMBER)
-            if self.size[owner] > self.size[member] + 1:
-                return True
-        return False
+        return bool(is_below.any())
 
     def _move(self, number: int, to_member: int) -> None:
         """Moves a partition, or another one of its topic that moved the opposite way."""
         actual = self.movements.partition_to_move(number, int(self.topic[number]), int(self.owner[number]), to_member)
         from_member = int(self.owner[actual])
+        self.is_unbalanced = False
         if self.num_copies is not None and not (self.participates[from_member] and self.participates[to_member]):
             raise AssignorError(NO_SUCH_MEMBER)
         self.movements.record_move(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, to_member)

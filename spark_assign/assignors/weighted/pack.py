@@ -26,13 +26,14 @@ an excess of 6, it selects 4 and 2; 9 would be more, and 5 is too little.
 
 from __future__ import annotations
 
+import itertools
 from contextlib import suppress
 from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
 from spark_assign.assignors.weighted.weighted_groups import NO_MEMBER, Packing
-from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes
+from spark_assign.numeric.arrays import BoolArray, FloatArray, IntArray, mask_from_indexes, values_by_key
 
 _MAX_EXAMINED = 20_000_000
 """Maximum number of partitions to examine in order to make room for others, but at least 64 searches."""
@@ -442,9 +443,7 @@ class _Search:
         self.order = np.lexsort((np.arange(len(packing.load)), -packing.load)).tolist()
         self.size = packing.load[self.order].tolist()
         self.home = packing.home[self.order].tolist()
-        self.eligible = [
-            packing.eligible_sets[set_index].tolist() for set_index in packing.eligible_set[self.order].tolist()
-        ]
+        self.eligible_set = packing.eligible_set[self.order].tolist()
         self.limit = packing.limit.tolist()
         self.eligibility = [tuple(row) for row in packing.is_eligible.T.tolist()]
         # Position of the last partition that each member owns.
@@ -452,6 +451,11 @@ class _Search:
         for position, member in enumerate(self.home):
             if member >= 0:
                 self.last[member] = position
+        # For each set, its owners, and its other members by what makes them equivalent while they have no partitions.
+        self.owners = [[each for each in set_.tolist() if self.last[each] >= 0] for set_ in packing.eligible_sets]
+        others = [((self.limit[each], row), each) for each, row in enumerate(self.eligibility) if self.last[each] < 0]
+        alike = values_by_key(others).items()
+        self.alike = [[found for (_, row), found in alike if row[index]] for index in range(len(self.owners))]
         self.load, self.num_assigned = [0.0] * packing.num_members, [0] * packing.num_members
         self.assigned = [0] * len(self.order)
         self.best: IntArray | None = None
@@ -463,11 +467,14 @@ class _Search:
         self.steps -= 1
         if self.steps < 0:
             raise _OutOfStepsError
-        home, members, seen = self.home[position], [], set()
-        over = [load - limit for load, limit in zip(self.load, self.limit, strict=True)]
-        for member in sorted(
-            self.eligible[position], key=lambda candidate: (candidate != home, over[candidate], candidate)
-        ):
+        home, index, members, seen = self.home[position], self.eligible_set[position], [], set()
+        candidates = {
+            *self.owners[index],
+            *(each for each in self.assigned[:position] if self.eligibility[each][index]),
+        }
+        for alike in self.alike[index]:  # of equivalent members without partitions, the first
+            candidates.update(itertools.islice((each for each in alike if not self.num_assigned[each]), 1))
+        for member in sorted(candidates, key=lambda each: (each != home, self.load[each] - self.limit[each], each)):
             key = (self.load[member], self.limit[member], self.eligibility[member])
             if self.last[member] < position:
                 if key in seen:

@@ -32,6 +32,7 @@ from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.stores.locations import text_of
 from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import EMPTY_STATES
+from spark_assign.tables.quoting import in_text
 from spark_assign.tables.schema_fields import MAX_NAME_BYTES, MAX_RACK_BYTES, is_too_long
 
 Line = tuple[str, int, str]
@@ -392,6 +393,8 @@ class _Group:
             return "the group is listed, but the text has no description of it"
         if self.kind == "streams":
             return "the text of kafka-streams-groups.sh has no topology. Take a snapshot of the cluster"
+        if self.members and self.state in EMPTY_STATES:
+            return f"the text has {count(len(self.members), 'member')}, and the state {self.state}: {_AGAIN}"
         if self.members_listed and self.members_listed != self.members.keys():
             return f"members are missing in the output of --members: {_AGAIN}"
         if self.num_members not in (None, len(self.members)):
@@ -399,7 +402,8 @@ class _Group:
         owned = Counter(member for members in self.owners.values() for member in members)
         for member, number in sorted(self.counts.items()):
             if owned[member] != number:
-                return f"{member} has {count(number, 'partition')}, and the text {owned[member]}: {_AGAIN}"
+                has = count(number, "partition")
+                return f"{in_text(member)} has {has}, and the text {owned[member]}: {_AGAIN}"
         if self.kind != "share" and any(len(members) > 1 for members in self.owners.values()):
             return f"a partition has two owners: {_AGAIN}"
         listed: dict[str, set[int]] = defaultdict(set)
@@ -407,13 +411,13 @@ class _Group:
             listed[topic].add(partition)
         for topic, numbers in sorted(listed.items() if self.kind != "share" else ()):
             if topic not in partitions:
-                return f"members own {topic}, which the text of kafka-topics.sh lacks"
+                return f"members own {in_text(topic)}, which the text of kafka-topics.sh lacks"
             missing = next(number for number in itertools.count() if number not in numbers)
             if missing < partitions[topic]:
-                return f"partition {missing} of {topic} has no owner in the text: {_AGAIN}"
+                return f"partition {missing} of {in_text(topic)} has no owner in the text: {_AGAIN}"
             if len(numbers) > partitions[topic]:
                 has = count(partitions[topic], "partition")
-                return f"{topic} has {has}, and {len(numbers)} have owners in the text: {_AGAIN}"
+                return f"{in_text(topic)} has {has}, and {len(numbers)} have owners in the text: {_AGAIN}"
         return None
 
 
@@ -577,7 +581,7 @@ class _Found:
         elif message := _REBALANCING.fullmatch(text):
             self._group(line, message[1]).fault = "the group was rebalancing when its text was printed"
         elif message := _ABSENT.fullmatch(text):
-            self._group(line, message[1]).fault = text
+            self._group(line, message[1]).fault = in_text(text)
         elif self.layout is None:
             raise _wrong(line, "the header GROUP TOPIC PARTITION … of kafka-consumer-groups.sh --describe")
         else:
@@ -594,7 +598,7 @@ class _Found:
             except SourceError as error:
                 if (named := _group_at_position(line[2], self.layout, self.counts)) is None:
                     raise
-                self.groups[named].fault = f"{error}. {_READ}"
+                self.groups[named].fault = f"{in_text(str(error), 1_000)}. {_READ}"
                 return
             if "CONSUMER-ID" in values:
                 group.tables[self.layout.columns].setdefault(self.num_tables, set()).add(hash(tuple(values.values())))
