@@ -355,7 +355,7 @@ def test_what_a_comparison_of_variants_stores(spark: SparkSession, planned: Plan
 def test_times_and_keys_that_a_stranger_has_stored(spark: SparkSession) -> None:
     """Times at both ends of a long are no more buckets, and a key that is there often is no product of its rows."""
     ends = [(-(2**63), 2**63 - 1), (0, 10**13), (-(2**63), 1 - 2**63)]
-    rows = [("c", "g", "t", at, start, end, "unowned", None) for at, (start, end) in enumerate(ends)]
+    rows = [("c", "g", "t", at, start, end, "unowned", None, None) for at, (start, end) in enumerate(ends)]
     drawn = collected(_mean_pauses(with_variant(dataframe(spark, OWNERSHIP, rows), "v")))
     assert 200 <= len(drawn) <= 202
     metrics = dataframe(spark, METRICS, [("c", "eager", *[1] * 7, *[0] * 8, *[None] * 5)] * 3)
