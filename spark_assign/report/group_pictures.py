@@ -251,7 +251,7 @@ def _rectangles(
             "to": min(row["end_ms"], end_ms) / 1000,
             "low": index - height / 2,
             "high": index + height / 2,
-            "ink": state_color or colors[row["first_member_id"]],
+            "ink": state_color or colors[_first_id(row)],
             "pale": opacity,
         }
 
@@ -275,8 +275,13 @@ def _legend(colors: Mapping[str, str]) -> Any:
 def _owner_colors(ownership: Mapping[str, Rows]) -> dict[str, str]:
     """Returns a color per owner, the same for every variant and after restarts. More owners than colors share
     colors."""
-    ids = {row["first_member_id"] for rows in ownership.values() for row in rows}
+    ids = {_first_id(row) for rows in ownership.values() for row in rows}
     return {member: _PALETTE[index % len(_PALETTE)] for index, member in enumerate(sorted(ids - {None}))}
+
+
+def _first_id(row: Mapping[str, Any]) -> Any:
+    """Returns the ID of a member before its restarts, which runs of earlier releases lack; None without a member."""
+    return row.get("first_member_id") or row["member_id"]
 
 
 def _extend_to_end(rows: Rows, end_ms: float) -> Rows:

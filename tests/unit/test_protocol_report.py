@@ -136,6 +136,7 @@ def test_a_member_that_is_called_like_another_one_after_a_restart(monkeypatch: p
     names = {"c0": "pay", "c1": "pay~2", "c2": "pay~2\n"}
     ids = ("member_id", "first_member_id")
     rows = [row | dict.fromkeys(ids, names.get(row["member_id"])) for row in ownership(3)]
+    rows[-1]["first_member_id"] = None  # of an earlier release
     restarted = {"member_id": "pay~3", "first_member_id": "pay", "start_ms": 9_000, "end_ms": 9_500}
     draw_ownership({"eager": [*rows, rows[0] | restarted]}, {"eager": REBALANCES}, "")
     legend = drawn[0]["hconcat"][1]["layer"][0]["data"]["values"]

@@ -50,7 +50,7 @@ GB = 10**9
 
 SECONDS_PER_DAY = 86_400
 MAX_DAILY_BYTES = 10**18
-"""Maximum number of bytes per day that a group can read (an exabyte). What 9 groups read is below 2^63; sums over more
+"""A group that reads so many bytes per day (an exabyte) is rejected. What 9 groups read is below 2^63; sums over more
 groups end at the largest long."""
 
 
@@ -336,8 +336,8 @@ def zone_options(groups: ZoneInput, params: ZoneParams, schema: pa.Schema = ZONE
 
 TOO_MANY_BYTES = (
     "bad-load",
-    f"loads: its partitions have more than {MAX_DAILY_BYTES // SECONDS_PER_DAY:,} bytes a second together. "
-    "Give bytes a second",
+    f"loads: its partitions have more than {MAX_DAILY_BYTES // SECONDS_PER_DAY:,} bytes a second together, or "
+    "members claim the same ones. Give bytes a second",
 )
 
 
