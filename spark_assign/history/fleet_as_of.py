@@ -28,7 +28,7 @@ from spark_assign.tables.groups import (
     SUBTOPOLOGIES,
     TASKS,
 )
-from spark_assign.tables.schema_fields import MAX_ID_BYTES, nullable
+from spark_assign.tables.schema_fields import MAX_ID_BYTES, MAX_TOPIC_BYTES, nullable
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import NAMES
 from spark_assign.wire.reader import WireError
@@ -183,7 +183,8 @@ def tables_as_of(
     """Returns the tables of the fleet as of a time, by name, for `Fleet.as_of`.
 
     The tables are lazy: each is one pass over the records, unless `history` reads stored rows. One query over the
-    groups checks at once that the records cover the moment.
+    groups checks at once that the records cover the moment. The embedded engine also computes at once what is used more
+    than once: the topics, the undescribed groups, and the applications.
     """
     micros = _parse_timestamp(timestamp)
     clusters = _find_clusters(history.groups, micros)
@@ -195,7 +196,7 @@ def tables_as_of(
         for name in ("memberships", "subscriptions_over_time", "ownership", "streams_members")
     )
     owned = ownership.where("role = 'partition'")
-    sizes = _topics(history, is_covered, moment) if topics is None else topics
+    sizes = cached(_topics(history, is_covered, moment)) if topics is None else topics
     # Connectors and the tasks of streams groups (KIP-1071) are no partitions. A group can have been classic before.
     protocol_type = F.coalesce(F.col("protocol_type"), F.lit("consumer"))
     is_consumer_group = F.col("group_type").isin(*_CONSUMER_GROUP_TYPES) & protocol_type.eqNullSafe("consumer")
@@ -316,7 +317,8 @@ def _incomplete(
 def _long_names(rows: DataFrame) -> DataFrame:
     """Returns UNDESCRIBED: groups with a text that is too long for a snapshot, too."""
     names = [field.name for field in rows.schema if field.name != "cluster" and field.dataType == StringType()]
-    too_long = ((F.octet_length(name) > MAX_ID_BYTES, f"{name} has more than {MAX_ID_BYTES:,} bytes") for name in names)
+    most = dict.fromkeys(names, MAX_ID_BYTES) | ({"topic": MAX_TOPIC_BYTES} if "step" in rows.columns else {})
+    too_long = ((F.octet_length(name) > most[name], f"{name} has more than {most[name]:,} bytes") for name in names)
     error = F.coalesce(*(F.when(condition, F.lit(text)) for condition, text in too_long))
     return rows.select(*GROUP_KEY, error.alias("error")).where(F.col("error").isNotNull())
 

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from spark_assign.numeric.arrays import values_by_key
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables.errors import ConfigError, count
+from spark_assign.tables.quoting import in_text
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.reader import WireError
@@ -156,7 +157,7 @@ def read_application(
 
 def decode_member(member: StreamsMember) -> DecodedMember:
     """Returns a member with its user data decoded. Raises WireError."""
-    place = f"member {member.member_id}"
+    place = f"member {in_text(member.member_id)}"
     try:
         report = streams_protocol.subscription(member.subscription.user_data or b"")
         if report.process_id is None:
@@ -229,8 +230,9 @@ def _derive_sources(members: Sequence[DecodedMember]) -> dict[str, int]:
         topic = min(one ^ other)
         has, lacks = (first, second) if topic in one else (second, first)
         raise TopologyError(
-            f"Two topologies in one group: member {has} subscribes to {topic}, and member {lacks} doesn't. Read "
-            "the group at a time when all members have the same release of the application"
+            f"Two topologies in one group: member {in_text(has)} subscribes to {in_text(topic)}, and member "
+            f"{in_text(lacks)} doesn't. Read the group at a time when all members have the same release of the "
+            "application"
         )
     sources: dict[str, int] = {}
     for member in members:
@@ -239,7 +241,7 @@ def _derive_sources(members: Sequence[DecodedMember]) -> dict[str, int]:
                 raise TopologyError(f"The task {task} has a named topology, which isn't supported")
             if sources.setdefault(topic, task.subtopology) != task.subtopology:
                 raise TopologyError(
-                    f"Two topologies in one group: {topic} is in the subtopologies {sources[topic]} and "
+                    f"Two topologies in one group: {in_text(topic)} is in the subtopologies {sources[topic]} and "
                     f"{task.subtopology}. Read the group after the next rebalance"
                 )
     return sources
@@ -262,8 +264,8 @@ def _given_topology(
     different = sorted((subscribed ^ given.keys()) | {topic for topic, at in sources.items() if given.get(topic) != at})
     if different:
         raise TopologyError(
-            f"The given topology differs from the members' topology in {', '.join(different)}. Give the topology "
-            "of the release that runs"
+            f"The given topology differs from the members' topology in {in_text(', '.join(different))}. Give the "
+            "topology of the release that runs"
         )
     return rows
 
@@ -287,7 +289,7 @@ def _derive_topology(
     """
     if unassigned := sorted(set().union(*(member.topics for member in members)) - sources.keys()):
         raise TopologyError(
-            f"The subtopology of {', '.join(unassigned)} is unknown: no member has a partition. {_REMEDY}"
+            f"The subtopology of {in_text(', '.join(unassigned))} is unknown: no member has a partition. {_REMEDY}"
         )
     source_topics = values_by_key((subtopology, topic) for topic, subtopology in sorted(sources.items()))
     stateful, stateless = _find_state(members, sources)
@@ -296,9 +298,8 @@ def _derive_topology(
     for name in sorted(name for name in names if name.endswith("-changelog")):
         candidates = [at for at in sorted(num_tasks) if num_tasks[at] == topics[name] and at not in stateless]
         if len(candidates) > 1:
-            raise TopologyError(
-                f"The changelog {name} can belong to the subtopologies {', '.join(map(str, candidates))}. {_REMEDY}"
-            )
+            numbers = ", ".join(map(str, candidates))
+            raise TopologyError(f"The changelog {in_text(name)} can belong to the subtopologies {numbers}. {_REMEDY}")
         for at in candidates:
             changelogs[at].append(name)
     likely = sorted(name for of in changelogs.values() for name in of)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import logging
 import re
 from fnmatch import fnmatchcase
@@ -260,6 +261,17 @@ def test_user_pages_are_short() -> None:
     shown = re.compile(r"^ *```.*?^ *```|^ *[|!].*?$|<[^>]*>|\]\(\S*\)", re.MULTILINE | re.DOTALL)
     prose = ((name, line) for name, text in bodies.items() for line in shown.sub("", text).splitlines())
     assert [each for each in prose if len(each[1]) > 120] == []
+
+
+def test_rows_of_tables_are_whole() -> None:
+    """Each has as many cells as the row above it: a merge can leave half of a row."""
+    wrong = []
+    for page in pages():
+        text = re.sub(r"^ *```.*?^ *```|`[^`\n]*`|\\\|", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        lines = [line.strip() for line in text.splitlines()]
+        rows = [(above, line) for above, line in itertools.pairwise(lines) if above[:1] == line[:1] == "|"]
+        wrong += [(page.name, line) for above, line in rows if above.count("|") != line.count("|")]
+    assert wrong == []
 
 
 def test_claims_about_kafka_have_sources() -> None:

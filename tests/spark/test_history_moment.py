@@ -281,7 +281,7 @@ def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest
         return {"cluster": "c", "group_id": group_id, "kind": "rejected", "code": code, "detail": f"{group_id}'s"}
 
     has = {"t": (0, 1, 1)}
-    of_another_topic = member("assigned", "a", TEN, None, {"t" * 1_001: (0, 1, 1)})
+    of_another_topic = member("assigned", "a", TEN, None, {"t" * 256: (0, 1, 1)})
     of_another_topic[1]["topic"] = "t"
     topic_without_owner = [row for row in member("unassigned", "m", TEN, None, has) if row["kind"] != "ownership"]
     history = history_of(
@@ -311,7 +311,7 @@ def test_a_group_whose_members_are_not_known(spark: SparkSession, capsys: pytest
     )
     place = "the record in partition 1 of __consumer_offsets, offset 5, can't be read: short"
     later = [
-        *(("assigned", "topic has more than 1,000 bytes"), ("damaged", place), ("huge", "too-many-members: huge's")),
+        *(("assigned", "topic has more than 255 bytes"), ("damaged", place), ("huge", "too-many-members: huge's")),
         *(("long", "rack_id has more than 1,000 bytes"), ("named", "assignor has more than 1,000 bytes")),
         ("shared", place),
         ("unassigned", "unreadable-assignment: unassigned's"),

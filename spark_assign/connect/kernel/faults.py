@@ -35,7 +35,7 @@ REMEDIES = {
     "bad-clock": f"now_ms must be from 0 to {_LATEST}, and max_delay_ms from 0 to {_LONGEST_DELAY}",
     "no-workers": "A rebalance needs at least one worker, the leader. Add the workers, or remove the Connect cluster",
     "duplicate-worker": "Keep one row per worker",
-    "long-worker-id": "Correct the ID. One of more than 1,000 bytes, once for each row, has at most 64 MiB",
+    "long-worker-id": "Shorten the ID. Above 1,000 bytes, its size times the rows of its cluster is at most 64 MiB",
     "unknown-leader": "The leader must be one of the workers, or null",
     "duplicate-connector": "Keep one row per connector",
     "bad-task": "Task numbers start at 0",

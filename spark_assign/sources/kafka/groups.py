@@ -30,6 +30,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError, count
 from spark_assign.tables.groups import EMPTY_STATES, is_own_group
+from spark_assign.tables.quoting import in_text
 from spark_assign.tables.schema_fields import MAX_ID_BYTES, is_too_long
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
@@ -370,7 +371,7 @@ def read_classic_members(
         try:
             members.append(read_member(member, bytes(member.member_metadata), bytes(member.member_assignment or b"")))
         except WireError as error:
-            return WireError(f"member {member.member_id}: {error}")
+            return WireError(f"member {in_text(member.member_id)}: {error}")
     return members
 
 
