@@ -71,7 +71,7 @@ def is_too_long(text: str | None, most: int = MAX_NAME_BYTES) -> bool:
 
 
 def within_bytes(text: str, most: int = MAX_ID_BYTES) -> str:
-    """Returns the start of a text, with `…` if it has more than so many bytes.
+    """Returns the start of a text, with `…` if it has more than `most` bytes.
 
     Examples:
         >>> within_bytes("\u20ac" * 3, 9), within_bytes("\u20ac" * 4, 9)

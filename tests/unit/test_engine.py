@@ -147,7 +147,7 @@ def test_an_engine_that_does_not_answer(listens: bool, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("unreadable", [1, 2])
 def test_an_answer_that_grpc_cannot_read(unreadable: int) -> None:
-    """It is asked for once more: a plan doesn't end because of it."""
+    """The call is made once more: a plan doesn't end because of it."""
     given: list[bytes] = [b"\xff"] * unreadable + [b"good"]
 
     def read(answer: bytes) -> str:

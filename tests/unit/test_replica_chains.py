@@ -250,7 +250,7 @@ def test_chains_of_thousands_of_brokers_are_bounded(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_partition_of_a_thousand_replicas_takes_linear_time() -> None:
-    """Which of its replicas stay is decided once, not anew for each that goes."""
+    """Which of its replicas stay is decided once, not again for each that goes."""
     current = np.tile(np.arange(1_000), (10, 1))
     ones = np.ones(10, np.int64)
     cluster = ReplicaCluster(np.arange(1_000) % 2, np.ones(1_000, bool), current, 3 * ones, ones)

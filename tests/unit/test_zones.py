@@ -141,7 +141,7 @@ def test_bytes_that_cannot_be(rate: float) -> None:
 
 
 def test_sums_over_groups_and_claims_do_not_wrap() -> None:
-    """Groups below the bound together end at the largest long; a group whose members claim too much is rejected."""
+    """Groups below the bound together end at the largest long; a group is rejected if its members claim too much."""
     rate, size = 1.157e13, round(1.157e13 * DAY)
     topics = {"t": [(["a", "b"], rate)]}
     groups = [{"name": f"g{each}", "members": {"m": ("c", [("t", 0)])}, "topics": topics} for each in range(10)]

@@ -50,8 +50,8 @@ GB = 10**9
 
 SECONDS_PER_DAY = 86_400
 MAX_DAILY_BYTES = 10**18
-"""A group that reads so many bytes per day (an exabyte) is rejected. What 9 groups read is below 2^63; sums over more
-groups end at the largest long."""
+"""A group that reads this number of bytes per day (an exabyte) is rejected. What 9 groups read is below 2^63; sums over
+more groups end at the largest long."""
 
 
 @dataclass(frozen=True)

@@ -260,10 +260,15 @@ def _partitions(simulation: GroupSimulation) -> Rows:
 
 def _ownership(simulation: GroupSimulation) -> Rows:
     first_ids = {member_id: member.name for member_id, member in simulation.group.by_id.items()}
-    names = ("start_ms", "end_ms", "state", "member_id", "first_member_id")
     return [
-        _partition(simulation, code)
-        | dict(zip(names, (start, end, state, owner, owner and first_ids[owner]), strict=True))
+        {
+            **_partition(simulation, code),
+            "start_ms": start,
+            "end_ms": end,
+            "state": state,
+            "member_id": owner,
+            "first_member_id": owner and first_ids[owner],
+        }
         for code, start, end, state, owner in merged(simulation.group.ownership_log.intervals or ())
     ]
 
