@@ -352,6 +352,24 @@ def test_what_comes_or_goes_is_seen_at_the_next_look(event: str) -> None:
     assert [time for time, _, _ in logged(play(beginning, at(10_000, event, **topic)), "metadata")] == [300_000]
 
 
+@pytest.mark.parametrize("strategies", [EAGER, COOPERATIVE])
+@pytest.mark.parametrize(("event", "unowned"), [(None, 0), ("member-leaves", 1), ("member-crashes", 1)])
+def test_a_topic_is_created_again(strategies: tuple[str, ...], event: str | None, unowned: int) -> None:
+    """Classic clients know topics by name: they consume it again at once, except those that are gone by then."""
+    between = [at(10_001, event, "c2")] if event else []
+    played = play(
+        stage(TWO, strategies),
+        at(10_000, "topic-deleted", topic="t"),
+        *between,
+        at(10_600, "topic-created", topic="t", partitions=3),
+        until=10_700,
+    )
+    new = [each for each, _ in played.group.ownership_log.closed if each.exists_from]
+    assert [each.code for each in new] == [0, 1, 2]
+    assert [each.state == "unowned" for each in new] == [False, False, bool(unowned)]
+    assert played.group.ownership_log.unowned_at_end == unowned
+
+
 def test_a_topic_comes_and_goes() -> None:
     """One that a member waits for; one that nobody asks for is nobody's loss."""
     beginning = stage(TWO, COOPERATIVE)

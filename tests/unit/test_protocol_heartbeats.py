@@ -270,6 +270,28 @@ def test_a_topic_is_deleted() -> None:
     assert owners(played) == {}
 
 
+@pytest.mark.parametrize("partitions", [1, 3, 5])
+@pytest.mark.parametrize("asks", [None, {"c2": [0, 1]}])
+@pytest.mark.parametrize("assignor", ["uniform", "server-range"])
+def test_a_topic_is_created_again(partitions: int, asks: dict[str, list[int]] | None, assignor: str) -> None:
+    """It has another ID, so members give up its old partitions and get the new ones, although the names are equal."""
+    played = play(
+        modern(TWO, asks=asks, assignor=assignor),
+        at(10_000, "topic-deleted", topic="t"),
+        at(10_001, "topic-created", topic="t", partitions=partitions),
+    )
+    calls = _calls(played)
+    assert [each for each in calls if each[2] == "revoked"] == [
+        (11_149, "c1", "revoked", "t-0 t-1"),
+        (13_740, "c2", "revoked", "t-2"),
+    ]
+    assigned = " ".join(text for _, _, message, text in calls if message == "assigned").split()
+    assert sorted(assigned) == [f"t-{each}" for each in range(partitions)]
+    log = played.group.ownership_log
+    assert (len(log.closed), log.unowned_at_end) == (3 + partitions, 0)
+    assert {played.group.cluster.names[each.code >> 32] for each, _ in log.closed} == {"t"}
+
+
 def test_a_topic_that_nobody_asks_for() -> None:
     """Nothing follows from it."""
     played = play(modern(TWO), at(10_000, "topic-created", topic="u", partitions=4))

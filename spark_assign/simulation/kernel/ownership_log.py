@@ -7,7 +7,7 @@ Every state except `consumed` is a pause.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_assign.simulation.kernel.assignment_request import code
@@ -59,6 +59,8 @@ class OwnershipLog:
 
     Attributes:
         existing: partitions that exist, by key.
+        awaited: owner of partitions that don't exist, by key. A classic client knows topics by name, so it consumes
+            them as soon as their topic is created again.
         closed: deleted partitions, and after `close` all partitions, each with its end time.
         changed: time of the last change.
 
@@ -75,18 +77,23 @@ class OwnershipLog:
         self.intervals = intervals
         self.changed = 0
         self.existing: dict[int, Partition] = {}
+        self.awaited: dict[int, SimulatedMember] = {}
         self.closed: list[tuple[Partition, int]] = []
         self.unowned_at_end = 0
 
     def create(self, keys: Iterable[int], at: int) -> None:
-        """Adds partitions without an owner."""
+        """Adds partitions, without an owner unless one awaits them."""
         for key in keys:
             self.existing[key] = Partition(key, at, UNOWNED, at, paused_from=at)
+            if (owner := self.awaited.pop(key, None)) is not None:
+                self.assign([key], owner, at)
 
     def delete(self, keys: Iterable[int], at: int) -> None:
         """Deletes partitions, which ends their pauses."""
         for key in keys:
             partition = self.existing.pop(key)
+            if partition.owner is not None and partition.state in (CONSUMED, RESTORING):
+                self.awaited[key] = partition.owner
             self._change_state(partition, UNOWNED, None, at)
             self._end(partition, at)
 
@@ -101,6 +108,7 @@ class OwnershipLog:
         for key in keys:
             partition = self.existing.get(key)
             if partition is None:
+                self.awaited[key] = owner
                 continue
             last = partition.last_owner
             moved += last is not None and last != identity
@@ -125,6 +133,8 @@ class OwnershipLog:
         stopped = 0
         for key in keys:
             partition = self.existing.get(key)
+            if partition is None and self.awaited.get(key) is owner:
+                del self.awaited[key]
             if partition is not None and partition.owner is owner:
                 stopped += 1
                 self._change_state(partition, state, None if state == UNOWNED else owner, at)
@@ -190,17 +200,37 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 class SimulatedTopics:
-    """Topics that exist, by index, with their partition counts, whether or not a client knows them yet.
+    """Topics that exist, by the index of their name, with their partition counts, whether or not a client knows them
+    yet.
 
     Attributes:
         partitions: partition count of each existing topic.
         subscribed: topics that any member has subscribed to. Pauses of other topics don't count.
+        names: topic name by topic number, the upper part of partition keys. It is the index of the name, except that a
+            topic that is created again where topics have IDs has a number of its own, as it has an ID of its own.
     """
 
-    def __init__(self, partitions: dict[int, int], ownership_log: OwnershipLog, queue: EventQueue) -> None:
-        self.partitions = partitions
+    def __init__(
+        self,
+        partitions: dict[int, int],
+        ownership_log: OwnershipLog,
+        queue: EventQueue,
+        names: Sequence[str],
+        *,
+        have_ids: bool,
+    ) -> None:
+        self.partitions, self.names, self.have_ids = partitions, list(names), have_ids
         self.subscribed: set[int] = set()
         self._ledger, self._clock = ownership_log, queue
+        self._numbers: dict[int, int | None] = {}
+
+    def number(self, topic: int) -> int:
+        """Returns the number of an existing topic."""
+        number = self._numbers.get(topic, topic)
+        if number is None:  # it was deleted
+            number = self._numbers[topic] = len(self.names)
+            self.names.append(self.names[topic])
+        return number
 
     def visible_partitions(self, topics: Iterable[int]) -> dict[int, int]:
         """Returns the partition counts that a client gets if it fetches the metadata of these topics now."""
@@ -221,10 +251,13 @@ class SimulatedTopics:
 
     def delete(self, topic: int) -> None:
         """Deletes a topic and all its partitions."""
-        count = self.partitions.pop(topic)
+        count, number = self.partitions.pop(topic), self.number(topic)
         if topic in self.subscribed:
-            self._ledger.delete((code(topic, number) for number in range(count)), self._clock.now)
+            self._ledger.delete((code(number, each) for each in range(count)), self._clock.now)
+        if self.have_ids:
+            self._numbers[topic] = None
 
     def _create_partitions(self, topic: int, first: int, end: int) -> None:
-        if topic in self.subscribed:
-            self._ledger.create((code(topic, number) for number in range(first, end)), self._clock.now)
+        if topic in self.subscribed and first < end:
+            number = self.number(topic)
+            self._ledger.create((code(number, each) for each in range(first, end)), self._clock.now)

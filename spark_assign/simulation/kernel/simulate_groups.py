@@ -274,7 +274,7 @@ def _ownership(simulation: GroupSimulation) -> Rows:
 
 
 def _partition(simulation: GroupSimulation, code: int) -> dict[str, Any]:
-    return {"topic": simulation.initial_state.topics.names[code >> 32], "partition": code & 0xFFFFFFFF}
+    return {"topic": simulation.group.cluster.names[code >> 32], "partition": code & 0xFFFFFFFF}
 
 
 def values_of(row: object, names: Iterable[str]) -> dict[str, Any]:

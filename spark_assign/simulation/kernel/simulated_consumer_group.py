@@ -92,10 +92,11 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         """See `SimulatedGroup`."""
         return self.coordinator.group_epoch
 
-    def topic(self, number: int) -> Topic:
-        """Returns a topic as the broker knows it now."""
-        partitions = self.cluster.partitions[number]
-        return Topic(number, self.topics.names[number], partitions, *self.topic_ids[number])
+    def topic(self, index: int) -> Topic:
+        """Returns a topic as the broker knows it now. The ID of one that was created again is unknown."""
+        number = self.cluster.number(index)
+        id_hash, id_rank = self.topic_ids[index] if number == index else (number, len(self.topics.names) + number)
+        return Topic(number, self.topics.names[index], self.cluster.partitions[index], id_hash, id_rank)
 
     # --- heartbeats -------------------------------------------------------------------------------------------
 

@@ -147,7 +147,13 @@ class SimulatedGroup(ABC, Generic[M]):
         self.ownership_log = OwnershipLog(
             initial_state.timing.restore_ms, initial_state.restore_ms, intervals=[] if owners else None
         )
-        self.cluster = SimulatedTopics(dict(initial_state.partitions), self.ownership_log, self.queue)
+        self.cluster = SimulatedTopics(
+            dict(initial_state.partitions),
+            self.ownership_log,
+            self.queue,
+            self.topics.names,
+            have_ids=initial_state.is_consumer_protocol,
+        )
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
         self.last_event_generation = self.work = self._traced = 0
@@ -281,7 +287,7 @@ class SimulatedGroup(ABC, Generic[M]):
 
     def text(self, codes: Iterable[int]) -> str:
         """Returns partition names as the trace shows them: separated by blanks, in the order of their keys."""
-        names = self.topics.names
+        names = self.cluster.names
         return " ".join(f"{names[code >> 32]}-{code & 0xFFFFFFFF}" for code in sorted(codes))
 
     # --- ids --------------------------------------------------------------------------------------------------
