@@ -128,7 +128,7 @@ class FleetChange:
             fleet = fleet.with_members_left(left_counts(fleet.members, _rows(fleet, left, "group_id")))
         if joined := {key: count for key, count in self.members.items() if count > 0}:
             counts = _rows(fleet, joined, "group_id").join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-            fleet = fleet.with_members_joined(joined_counts(counts, JOINER))
+            fleet = fleet.with_members_joined(joined_counts(fleet.members, counts, JOINER))
         return fleet
 
     def affected(self, fleet: FleetTables) -> DataFrame:

@@ -111,19 +111,23 @@ def without_members(fleet: AnyFleet, leavers: DataFrame) -> AnyFleet:
 def joiners(
     fleet: FleetTables, *, cluster: str = "*", group_id: str = "*", count: int, member_id: str = JOINER
 ) -> DataFrame:
-    """Returns `count` new members for every matching group: cluster, group_id, member_id."""
+    """Returns `count` new members for every matching group: cluster, group_id, member_id. Their IDs are the first
+    that no member of the group has."""
     if not 1 <= count <= MAX_COUNT:
         problem = f"{count:,} members per group is out of range (1 to {MAX_COUNT:,})"
         raise FleetError([Fault("joiners", "count", problem, "Give more members as a table")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
-    return joined_counts(groups.withColumn("count", F.lit(count)), member_id)
+    return joined_counts(fleet.members, groups.withColumn("count", F.lit(count)), member_id)
 
 
-def joined_counts(counts: DataFrame, member_id: str) -> DataFrame:
+def joined_counts(members: DataFrame, counts: DataFrame, member_id: str) -> DataFrame:
     """Returns as many new members for each group as `counts` (cluster, group_id, count) has, as `joiners` does."""
-    nth = F.explode(F.sequence(F.lit(1), F.col("count").cast("int")))
-    new_id = F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
-    return counts.select(*GROUP_KEY, nth.alias("nth")).select(*GROUP_KEY, new_id)
+    alike = members.where(F.col("member_id").startswith(member_id)).groupBy(*GROUP_KEY)
+    counts = counts.join(alike.agg(F.collect_set("member_id").alias("alike")), GROUP_KEY, "left")
+    taken, count = F.coalesce("alike", F.array().cast("array<string>")), F.col("count").cast("int")
+    numbers = F.sequence(F.lit(1), count + F.size(taken))
+    ids = F.transform(numbers, lambda nth: F.concat(F.lit(member_id), F.format_string("%02d", nth))).cast("array<string>")
+    return counts.select(*GROUP_KEY, F.explode(F.slice(F.array_except(ids, taken), 1, count)).alias("member_id"))
 
 
 def with_joiners(fleet: AnyFleet, new: DataFrame, topics: list[str] | None = None) -> AnyFleet:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import ConfigError, Fleet, WhatIf, compare, converge, plan
-from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
+from spark_assign.comparison.what_if import AS_IS, joiners, members_joined, members_left
 from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.simulation import Settings
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
@@ -284,6 +284,15 @@ def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     assert (row["members"], row["moved"], row["recommended"]) == (4, 0, True)
     assert row["paused_partition_seconds"] == pytest.approx(3 * (1.5 + 0.5 * 4 / 5))
     plain.unpersist()
+
+
+@pytest.mark.once
+def test_new_members_have_ids_of_their_own(spark: SparkSession) -> None:
+    """The first ones that no member of the group has, so whoever calls itself joiner-01 rejects no group."""
+    some = fleet(spark, {"g": {"joiner-01": "t", "joiner-03": "t"}, "h": {"a": "t"}}, topics={"t": 3})
+    new = {"g": ["joiner-02", "joiner-04", "joiner-05"], "h": ["joiner-01", "joiner-02", "joiner-03"]}
+    found = tuples(joiners(some, count=3), "group_id", "member_id")
+    assert found == [(group_id, member_id) for group_id, ids in new.items() for member_id in ids]
 
 
 def test_wrong_calls(groups: Fleet) -> None:
