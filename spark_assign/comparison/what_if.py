@@ -41,6 +41,7 @@ JOINER = "joiner-"
 """Prefix of the IDs of new members."""
 
 _MAX_INT = 2**31 - 1
+_NAMES = "array<string>"  # Sail refuses to compare arrays with and without null
 
 MAX_COUNT = 100_000
 """Maximum number of members per group, and of partitions per topic, in a change. A larger number is a typing error."""
@@ -124,9 +125,9 @@ def joined_counts(members: DataFrame, counts: DataFrame, member_id: str) -> Data
     """Returns as many new members for each group as `counts` (cluster, group_id, count) has, as `joiners` does."""
     alike = members.where(F.col("member_id").startswith(member_id)).groupBy(*GROUP_KEY)
     counts = counts.join(alike.agg(F.collect_set("member_id").alias("alike")), GROUP_KEY, "left")
-    taken, count = F.coalesce("alike", F.array().cast("array<string>")), F.col("count").cast("int")
+    taken, count = F.coalesce("alike", F.array().cast(_NAMES)), F.col("count").cast("int")
     numbers = F.sequence(F.lit(1), count + F.size(taken))
-    ids = F.transform(numbers, lambda nth: F.concat(F.lit(member_id), F.format_string("%02d", nth))).cast("array<string>")
+    ids = F.transform(numbers, lambda nth: F.concat(F.lit(member_id), F.format_string("%02d", nth))).cast(_NAMES)
     return counts.select(*GROUP_KEY, F.explode(F.slice(F.array_except(ids, taken), 1, count)).alias("member_id"))
 
 
