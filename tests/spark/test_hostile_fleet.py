@@ -110,7 +110,7 @@ def test_the_page_of_the_day(fleet: Path, spark: SparkSession, capsys: pytest.Ca
     for text in (page, printed):
         assert not {unicodedata.category(each) for each in text if each not in "\n\t"} & {"Cc", "Cf", "Zl", "Zp"}
     commands = [f"true {command}" for command in lines(printed, "see")]
-    assert any("PWNED" in command for command in commands)
+    assert any(re.search(r" --\w+ \$?'.*[^\w.'-]", command) for command in commands)  # in the full run of any name
     subprocess.run(["bash", "-e"], input="\n".join(commands), text=True, check=True)
     assert not list(Path().glob("PWNED"))
 

@@ -13,6 +13,7 @@ import pytest
 from spark_assign.simulation.kernel import simulated_group
 from spark_assign.simulation.kernel.events import in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
+from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
 from spark_assign.simulation.kernel.simulated_group import TooManyEventsError
@@ -290,6 +291,28 @@ def test_a_topic_is_created_again(partitions: int, asks: dict[str, list[int]] | 
     log = played.group.ownership_log
     assert (len(log.closed), log.unowned_at_end) == (3 + partitions, 0)
     assert {played.group.cluster.names[each.code >> 32] for each, _ in log.closed} == {"t"}
+
+
+def test_times_of_a_topic_that_is_created_again() -> None:
+    """Those of its partitions hold; a claim to one that doesn't exist isn't one to it later."""
+    beginning = modern({"c1": [0, 1, 5], "c2": []}, partitions=2)
+    beginning.revoke_ms = {0: 7_000}
+    beginning.restore_ms = {0: 9_000}
+    played = play(
+        beginning,
+        at(10_000, "topic-deleted", topic="t"),
+        at(10_001, "topic-created", topic="t", partitions=1),
+        at(60_000, "member-leaves", "c2"),
+        at(90_000, "partitions-added", topic="t", partitions=6),
+    )
+    spans = [
+        (state, end - start)
+        for code, start, end, state, _ in merged(played.group.ownership_log.intervals or ())
+        if code == 2 << 32 and state in ("revoking", "restoring")
+    ]
+    assert spans == [("revoking", 7_000), ("restoring", 9_000)]
+    (last,) = [each for each, _ in played.group.ownership_log.closed if each.code == 2 << 32 | 5]
+    assert last.pauses == 1
 
 
 def test_a_topic_that_nobody_asks_for() -> None:

@@ -59,8 +59,8 @@ class OwnershipLog:
 
     Attributes:
         existing: partitions that exist, by key.
-        awaited: owner of partitions that don't exist, by key. A classic client knows topics by name, so it consumes
-            them as soon as their topic is created again.
+        deleted: owner of deleted partitions, by key. A classic client knows topics by name, so it consumes them as soon
+            as their topic is created again.
         closed: deleted partitions, and after `close` all partitions, each with its end time.
         changed: time of the last change.
 
@@ -77,15 +77,15 @@ class OwnershipLog:
         self.intervals = intervals
         self.changed = 0
         self.existing: dict[int, Partition] = {}
-        self.awaited: dict[int, SimulatedMember] = {}
+        self.deleted: dict[int, SimulatedMember] = {}
         self.closed: list[tuple[Partition, int]] = []
         self.unowned_at_end = 0
 
     def create(self, keys: Iterable[int], at: int) -> None:
-        """Adds partitions, without an owner unless one awaits them."""
+        """Adds partitions, without an owner unless one had them when they were deleted."""
         for key in keys:
             self.existing[key] = Partition(key, at, UNOWNED, at, paused_from=at)
-            if (owner := self.awaited.pop(key, None)) is not None:
+            if (owner := self.deleted.pop(key, None)) is not None:
                 self.assign([key], owner, at)
 
     def delete(self, keys: Iterable[int], at: int) -> None:
@@ -93,7 +93,7 @@ class OwnershipLog:
         for key in keys:
             partition = self.existing.pop(key)
             if partition.owner is not None and partition.state in (CONSUMED, RESTORING):
-                self.awaited[key] = partition.owner
+                self.deleted[key] = partition.owner
             self._change_state(partition, UNOWNED, None, at)
             self._end(partition, at)
 
@@ -108,7 +108,6 @@ class OwnershipLog:
         for key in keys:
             partition = self.existing.get(key)
             if partition is None:
-                self.awaited[key] = owner
                 continue
             last = partition.last_owner
             moved += last is not None and last != identity
@@ -133,8 +132,8 @@ class OwnershipLog:
         stopped = 0
         for key in keys:
             partition = self.existing.get(key)
-            if partition is None and self.awaited.get(key) is owner:
-                del self.awaited[key]
+            if partition is None and self.deleted.get(key) is owner:
+                del self.deleted[key]
             if partition is not None and partition.owner is owner:
                 stopped += 1
                 self._change_state(partition, state, None if state == UNOWNED else owner, at)
@@ -208,6 +207,9 @@ class SimulatedTopics:
         subscribed: topics that any member has subscribed to. Pauses of other topics don't count.
         names: topic name by topic number, the upper part of partition keys. It is the index of the name, except that a
             topic that is created again where topics have IDs has a number of its own, as it has an ID of its own.
+
+    Args:
+        times: times by partition key, which also hold for a topic that is created again.
     """
 
     def __init__(
@@ -216,13 +218,14 @@ class SimulatedTopics:
         ownership_log: OwnershipLog,
         queue: EventQueue,
         names: Sequence[str],
+        times: Sequence[dict[int, int]],
         *,
         have_ids: bool,
     ) -> None:
         self.partitions, self.names, self.have_ids = partitions, list(names), have_ids
         self.subscribed: set[int] = set()
         self._ledger, self._clock = ownership_log, queue
-        self._numbers: dict[int, int | None] = {}
+        self._times, self._numbers = times, dict[int, int | None]()
 
     def number(self, topic: int) -> int:
         """Returns the number of an existing topic."""
@@ -260,4 +263,8 @@ class SimulatedTopics:
     def _create_partitions(self, topic: int, first: int, end: int) -> None:
         if topic in self.subscribed and first < end:
             number = self.number(topic)
+            if number != topic:
+                for times in self._times:
+                    known = ((each, times.get(code(topic, each))) for each in range(first, end))
+                    times.update({code(number, each): time for each, time in known if time is not None})
             self._ledger.create((code(number, each) for each in range(first, end)), self._clock.now)

@@ -142,16 +142,15 @@ class SimulatedGroup(ABC, Generic[M]):
         self.topics, self.timing = initial_state.topics, initial_state.timing
         self.heartbeat_interval_ms = self.timing.heartbeat_interval_ms
         self.rebalances: list[RebalanceRow] = []
-        self.revoke_ms = initial_state.revoke_ms
+        self.revoke_ms, restore_ms = dict(initial_state.revoke_ms), dict(initial_state.restore_ms)
         self.queue = EventQueue()
-        self.ownership_log = OwnershipLog(
-            initial_state.timing.restore_ms, initial_state.restore_ms, intervals=[] if owners else None
-        )
+        self.ownership_log = OwnershipLog(initial_state.timing.restore_ms, restore_ms, intervals=[] if owners else None)
         self.cluster = SimulatedTopics(
             dict(initial_state.partitions),
             self.ownership_log,
             self.queue,
             self.topics.names,
+            (self.revoke_ms, restore_ms),
             have_ids=initial_state.is_consumer_protocol,
         )
         self.members: dict[str, M] = {}

@@ -110,9 +110,10 @@ def _settings(properties: Mapping[str, str]) -> dict[str, Any]:
             secret = _RENAMED[key] == "sasl_plain_password"
             client_settings[_RENAMED[key]] = as_java_encodes(value) if secret else as_java_encodes(value).strip()
         elif key in _MILLISECONDS:
-            if not (value.strip().isascii() and value.strip().isdigit() and len(value) < 20):
+            number = value.strip()
+            if not (number.isascii() and number.isdigit() and len(number) < 20):
                 raise ConfigError(f"{key}: expected a number of milliseconds")
-            client_settings[_MILLISECONDS[key]] = int(value)
+            client_settings[_MILLISECONDS[key]] = int(number)
     protocol = client_settings.setdefault("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}{_found(protocol)}")
