@@ -416,17 +416,20 @@ def test_a_reader_beside_a_writer_sees_whole_plans(spark: SparkSession, tmp_path
     output = str(tmp_path)
     write_run(small_plan(spark, 1), output, run_id="r", tables=["assignment_slices", "assignments"])
     failed: list[BaseException] = []
+    seen = set[int]()
 
     def keep_writing() -> None:
         try:
-            for orders in (2, 3, 4):
-                write_run(small_plan(spark, orders), output, run_id="r", tables=["assignment_slices", "assignments"])
+            for nth in range(30):
+                if seen and nth > 2:
+                    break
+                planned = small_plan(spark, 2 + nth % 3)
+                write_run(planned, output, run_id="r", tables=["assignment_slices", "assignments"])
         except BaseException as error:
             failed.append(error)
 
     writer = threading.Thread(target=keep_writing)
     writer.start()
-    seen = set()
     while writer.is_alive():
         try:
             stored = read_run(spark, output, "r")
