@@ -109,8 +109,8 @@ def parsed(texts: list[str | None], kind: DataType) -> list[object]:
         ),
         (
             ArrayType(StringType()),
-            {"a,b": ["a", "b"], '["a","b,c"]': ["a", "b,c"], "[]": [], '["x", 5]': ["x", "5"]},
-            ['["a', "[null]"],
+            {"a,b": ["a", "b"], '["a","b,c"]': ["a", "b,c"], "[]": [], '["x", 5]': ["x", "5"], ' \t["a"] ': ["a"]},
+            ['["a', "[null]", " [a]"],
         ),
         (TimestampType(), {}, ["2026-11-23T12:00:00", "yesterday"]),
     ],
@@ -248,6 +248,15 @@ def test_a_small_file_of_blank_lines_without_end(tmp_path: Path, monkeypatch: py
     content = bz2.compress(blank * 40)
     limit = f"{max(20_000, 1_000 * len(content)):,}"
     assert unreadable(tmp_path, content, f"{name}.bz2").startswith(problem.replace("64,000", limit))
+
+
+def test_a_file_that_starts_with_pieces_of_blank_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its header is the first line with text; it isn't an empty part of a table, whose rows are dropped."""
+    monkeypatch.setattr(local_text, "_HEADER_BYTES", 1000)
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 1000})
+    blank = b"\r\n" * 5_000
+    assert [row["name"] for row in read(tmp_path, blank + b"name\nx\n" + blank + b"y\n")] == ["x", "y"]
+    assert read(tmp_path, blank + b"name") == []
 
 
 def test_a_small_file_that_becomes_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
