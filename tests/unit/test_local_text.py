@@ -521,7 +521,6 @@ def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, m
         "names": [[text, "a"], None, [], [None, ""]] * 1_000,
         "structs": structs * 1_000,
         "bytes": [b"x", None, b"", b"\xff"] * 1_000,
-        "pairs": pa.array([[text, "a"], None, ["b", None], [None, ""]] * 1_000, pa.list_(pa.string(), 2)),
     }
     rows = pa.table(columns)
     parquet.write_table(rows, file.path, row_group_size=1_500, compression="zstd")
@@ -533,6 +532,17 @@ def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, m
     monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", 9_999)
     with pytest.raises(SourceError, match=r"t\.parquet cannot be read: a row has more than 9,999 bytes"):
         list(local_tables.parquet_pieces(file, rows.schema))
+
+
+def test_a_long_text_in_lists_of_a_fixed_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as in other lists."""
+    file, texts = local_tables.LocalFile(str(tmp_path / "t.parquet")), ["x" * 10_000, "a"]
+    rows = pa.table({"pairs": pa.array([texts, None, ["b", None]] * 100, pa.list_(pa.string(), 2))})
+    parquet.write_table(rows, file.path)
+    monkeypatch.setattr(local_tables, "_MAX_BATCH_BYTES", 200_000)
+    pieces = list(local_tables.parquet_pieces(file, rows.schema))
+    assert max(piece.nbytes for piece in pieces) < 220_000
+    assert pa.concat_tables(pieces).equals(rows)
 
 
 def _dictionary(text: str, rows: int = 10) -> pa.Array:
