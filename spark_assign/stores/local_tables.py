@@ -81,6 +81,12 @@ MAX_ENTRIES = 1_000_000
 _MAX_OTHER_COLUMNS, _USER_DATA = 50, "user_data"
 """Maximum number of columns of a csv table that aren't in its schema, for which an engine takes quadratic time; and the
 one that assignors get (`assignors.custom`), which doesn't count."""
+_MAX_TABLE_COLUMNS = 2 * MAX_COLUMNS
+"""Maximum number of different columns of all files of a table: for each file, its rows get those of the others."""
+_TOO_MANY_COLUMNS = (
+    f"it and the files before it have more than {_MAX_TABLE_COLUMNS:,} different columns",
+    "Write them with the same columns, or move them away",
+)
 UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
 """Suffixes of compressed files that only Spark can read."""
 
@@ -208,7 +214,8 @@ def read_text(
         with _reported(table, file.path, faults):
             if kind == "csv":
                 names = read_header(file.path)
-                paths |= dict.fromkeys(names, file.path) | paths
+                for name in names:
+                    paths.setdefault(name, file.path)
                 if names:
                     readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults, columns)))
                 else:
@@ -216,7 +223,11 @@ def read_text(
             else:
                 read = read_json_document if is_document else read_json_file
                 readers.append((file, partial(read, table, file.path, schema, faults)))
-        paths |= dict.fromkeys(file.partition, file.path) | paths
+        for name in file.partition:
+            paths.setdefault(name, file.path)
+        if len(paths) > _MAX_TABLE_COLUMNS:
+            faults.add_file(table, file.path, *_TOO_MANY_COLUMNS)
+            return None
     columns |= {name: types.get(name, StringType()) for name in paths}
     for name in [name for name in columns if name.lower() not in types and name != _USER_DATA][_MAX_OTHER_COLUMNS:]:
         del columns[name]
@@ -340,8 +351,11 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
         parts = [column.keys, column.items] if pa.types.is_map(kind) else column.flatten()
         for part in [parts] if isinstance(parts, pa.Array) else parts:
             yield from _long_lengths(part)
-    elif str(kind) in ("string", "large_string", "binary", "large_binary"):
+    elif "string" in str(kind) or "binary" in str(kind):
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
+        if str(kind) not in ("string", "large_string", "binary", "large_binary"):  # a view, or binary of a fixed size
+            kind = pa.large_string() if "string" in str(kind) else pa.large_binary()
+            texts = texts.cast(kind)
         if len(texts):  # `binary_length` takes longer, and only long texts need it
             width = np.int64 if str(kind).startswith("large_") else np.int32
             ends: np.typing.NDArray[Any] = np.frombuffer(texts.buffers()[1], width)[
@@ -349,7 +363,7 @@ def _long_lengths(column: pa.Array) -> Iterator[pa.Array]:
             ]
             if (ends[1:] - ends[:-1]).max() > _LONG_TEXT_BYTES:
                 lengths = pc.binary_length(texts)
-                yield lengths if texts is column else lengths.take(column.indices)
+                yield lengths.take(column.indices) if pa.types.is_dictionary(column.type) else lengths
 
 
 def _long_bytes(rows: pa.RecordBatch, name: str) -> int:
@@ -366,7 +380,8 @@ def _long_bytes(rows: pa.RecordBatch, name: str) -> int:
 
 
 def _is_list(column: pa.Array) -> bool:
-    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+    kind = column.type
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _longest(lengths: Iterable[pa.Array]) -> int:
@@ -443,6 +458,7 @@ def read_parquet(
     """
     files = list_files(sources, by_spark=not is_embedded(spark))
     types: dict[str, tuple[str, str]] = {}
+    partitions: dict[str, str] = {}
     paths_by_columns: dict[tuple[tuple[str, str], ...], list[str]] = {}
     found_in: list[tuple[LocalFile, Set[str]]] = []
     for file in files:
@@ -456,8 +472,13 @@ def read_parquet(
             if first != kind:
                 problem = f"{name} is {kind}, but {first} in {name_of_path(path)}"
                 faults.add_file(table, file.path, problem, "Write both files with the same type")
+        for name in file.partition:
+            partitions.setdefault(name, file.path)
+        if len(types) + len(partitions) > _MAX_TABLE_COLUMNS:
+            faults.add_file(table, file.path, *_TOO_MANY_COLUMNS)
+            return None
     paths = {name: path for name, (_, path) in types.items()}
-    faults.add_same_names(table, {name: file.path for file in reversed(files) for name in file.partition} | paths)
+    faults.add_same_names(table, partitions | paths)
     for file, names in found_in:
         for name in (set(needed) & types.keys()) - names if names else ():
             problem = f"the column {name} is missing, but {name_of_path(types[name][1])} has it"
@@ -466,12 +487,13 @@ def read_parquet(
         return None
     if is_embedded(spark):
         columns: dict[str, DataType] = {}
+        schemas = {path: schema_of(path) for path in set(paths.values())}
         for name, (kind, path) in types.items():
-            if (found_type := spark_type(schema_of(path).field(name).type)) is None:
+            if (found_type := spark_type(schemas[path].field(name).type)) is None:
                 faults.add_file(table, path, f"{name} is {kind}, a type that Spark lacks", "Cast or remove the column")
             else:
                 columns[name] = found_type
-        columns |= {name: StringType() for file in files for name in file.partition}
+        columns |= dict.fromkeys(partitions, StringType())
         if faults.has(table):
             return None
         schema = StructType([StructField(name, each) for name, each in columns.items()])
@@ -681,7 +703,9 @@ def _row_bytes(column: pa.Array) -> IntArray:
         least = pc.mean(lengths).as_py() or 0  # for each row, Arrow allocates as much
         of_rows = np.asarray(lengths.take(column.indices).fill_null(0), np.int64)
         return np.maximum(of_rows, int(least))
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+    if _is_list(column):
+        if pa.types.is_fixed_size_list(column.type):
+            column = column.cast(pa.list_(column.type.value_type))
         before = np.append(0, np.cumsum(_row_bytes(column.values)))
         return np.diff(before[np.asarray(column.offsets, np.int64)])
     if pa.types.is_struct(column.type):

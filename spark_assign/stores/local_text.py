@@ -135,7 +135,8 @@ def read_header(path: str) -> list[str]:
         UnreadableFileError: there is no header of this dialect, or two columns have the same name, in any case.
     """
     try:
-        text = _split_header(next(pieces(path, quotes=True, size=_HEADER_BYTES), b""))[0].decode()
+        found = (piece for piece in pieces(path, quotes=True, size=_HEADER_BYTES) if piece.strip(b"\r\n"))
+        text = _split_header(next(found, b""))[0].decode()
         if text.count(",") >= MAX_COLUMNS:
             raise UnreadableFileError(f"the header has more than {MAX_COLUMNS:,} columns", "Check whether it is csv")
         names = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
@@ -185,7 +186,7 @@ def read_csv_file(
     types = {field.name: field.dataType for field in schema.fields}
     num_rows, is_first = 0, True
     for piece in pieces(path, quotes=True):
-        records, is_first = _split_header(piece)[1] if is_first else piece, False
+        records, is_first = _split_header(piece)[1] if is_first else piece, is_first and not piece.strip(b"\r\n")
         if not records.strip(b"\r\n"):
             continue
         if (position := _misplaced_quote(records)) is not None:
@@ -576,7 +577,8 @@ def _timestamp(text: str) -> datetime:
 
 def _parse_list(text: str, kind: ArrayType) -> list[Any]:
     """Returns `1,2,3`, `[1, 2]`, or a JSON list of names or structs as a list. Raises ValueError."""
-    if isinstance(kind.elementType, StructType) or (text.startswith("[") and isinstance(kind.elementType, StringType)):
+    is_names = isinstance(kind.elementType, StringType) and text.lstrip(_SPACES).startswith("[")
+    if isinstance(kind.elementType, StructType) or is_names:
         if not text.strip(" "):
             return []
         items = json_value(parse_json(text), kind)

@@ -209,7 +209,7 @@ def _parsed(name: str, kind: DataType) -> Column:
     if isinstance(kind, StringType):
         return _text(name)
     if isinstance(kind, ArrayType):
-        is_json = _text(name).startswith("[") & F.lit(kind.elementType == StringType())
+        is_json = _trimmed(_text(name)).startswith("[") & F.lit(kind.elementType == StringType())
         inner = _inner(_text(name))
         empty = F.array().cast(kind)
         items = F.transform(F.split(inner, ","), lambda item: _trimmed(item).try_cast(kind.elementType))

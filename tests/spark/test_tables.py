@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
 from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.stores import typed_text
+from spark_assign.stores.local_text import noun, parse_column
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES
@@ -202,6 +204,18 @@ def test_a_wrong_table_name_is_refused(spark: SparkSession) -> None:
     """A typing error in an override is found before anything is read."""
     with pytest.raises(SourceError, match="unknown table: ownd"):
         Fleet.read(spark, None, tables={"ownd": "x.y"})
+
+
+def test_blanks_before_a_list_of_names(spark: SparkSession, tmp_path: Path) -> None:
+    """It means the same as for files that the driver reads: quotes aren't a part of names."""
+    file, kind = tmp_path / "members.csv", ArrayType(StringType())
+    lists = ['["a","b"]', ' \t["a", "b"] ', "a,b", " [a,b]"]
+    file.write_text("topics\n" + "".join('"{}"\n'.format(text.replace('"', '""')) for text in lists))
+    table, check = typed_text.read_csv(spark, "members", StructType([StructField("topics", kind)]), [str(file)], {})
+    assert [row.topics for row in table.collect()] == [["a", "b"]] * 3 + [None]
+    assert check is not None
+    assert [row.problem for row in check.rows.collect()] == [f'members.topics: " [a,b]" is not {noun(kind)}']
+    assert [parse_column(pa.array([text]), kind)[0].to_pylist() for text in lists] == [[["a", "b"]]] * 3 + [[None]]
 
 
 def test_blanks_in_a_list_take_linear_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -109,8 +109,8 @@ def parsed(texts: list[str | None], kind: DataType) -> list[object]:
         ),
         (
             ArrayType(StringType()),
-            {"a,b": ["a", "b"], '["a","b,c"]': ["a", "b,c"], "[]": [], '["x", 5]': ["x", "5"]},
-            ['["a', "[null]"],
+            {"a,b": ["a", "b"], '["a","b,c"]': ["a", "b,c"], "[]": [], '["x", 5]': ["x", "5"], ' \t["a"] ': ["a"]},
+            ['["a', "[null]", " [a]"],
         ),
         (TimestampType(), {}, ["2026-11-23T12:00:00", "yesterday"]),
     ],
@@ -248,6 +248,15 @@ def test_a_small_file_of_blank_lines_without_end(tmp_path: Path, monkeypatch: py
     content = bz2.compress(blank * 40)
     limit = f"{max(20_000, 1_000 * len(content)):,}"
     assert unreadable(tmp_path, content, f"{name}.bz2").startswith(problem.replace("64,000", limit))
+
+
+def test_a_file_that_starts_with_pieces_of_blank_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its header is the first line with text; it isn't an empty part of a table, whose rows are dropped."""
+    monkeypatch.setattr(local_text, "_HEADER_BYTES", 1000)
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 1000})
+    blank = b"\r\n" * 5_000
+    assert [row["name"] for row in read(tmp_path, blank + b"name\nx\n" + blank + b"y\n")] == ["x", "y"]
+    assert read(tmp_path, blank + b"name") == []
 
 
 def test_a_small_file_that_becomes_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,6 +483,25 @@ def test_columns_of_two_files_in_another_case(tmp_path: Path) -> None:
     assert "c.csv cannot be read: the column MEMBER_ID is also called member_id" in str(error.value)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_has_a_maximum_of_columns(tmp_path: Path, kind: str) -> None:
+    """All files together, since the rows of each file get the columns of the others."""
+    faults = FileFaults()
+    for number in range(3):
+        names, path = [f"c{number}_{column}" for column in range(900)], tmp_path / f"{number}.{kind}"
+        if kind == "csv":
+            path.write_text(",".join(names) + "\n")
+        else:
+            parquet.write_table(pa.table({name: pa.array([], pa.int8()) for name in names}), path)
+    if kind == "csv":
+        assert local_tables.read_text(Mock(), "t", StructType(), kind, [str(tmp_path)], faults) is None
+    else:
+        assert local_tables.read_parquet(Mock(), "t", [str(tmp_path)], faults) is None
+    problem = "it and the files before it have more than 2,000 different columns. Write them with"
+    with pytest.raises(SourceError, match=rf"2\.{kind} cannot be read: {problem}"):
+        faults.verify()
+
+
 def test_a_key_in_another_case_is_not_passed_over(tmp_path: Path) -> None:
     """Engines ignore the case of a column, readers of JSON don't."""
     problem = "the key Name differs in case from the column name. Rename it"
@@ -504,6 +532,17 @@ def test_a_long_text_in_a_dictionary_is_not_multiplied_by_rows(tmp_path: Path, m
     monkeypatch.setattr(local_tables, "MAX_EXPANDED_BYTES", 9_999)
     with pytest.raises(SourceError, match=r"t\.parquet cannot be read: a row has more than 9,999 bytes"):
         list(local_tables.parquet_pieces(file, rows.schema))
+
+
+def test_a_long_text_in_lists_of_a_fixed_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as in other lists."""
+    file, texts = local_tables.LocalFile(str(tmp_path / "t.parquet")), ["x" * 10_000, "a"]
+    rows = pa.table({"pairs": pa.array([texts, None, ["b", None]] * 100, pa.list_(pa.string(), 2))})
+    parquet.write_table(rows, file.path)
+    monkeypatch.setattr(local_tables, "_MAX_BATCH_BYTES", 200_000)
+    pieces = list(local_tables.parquet_pieces(file, rows.schema))
+    assert max(piece.nbytes for piece in pieces) < 220_000
+    assert pa.concat_tables(pieces).equals(rows)
 
 
 def _dictionary(text: str, rows: int = 10) -> pa.Array:
@@ -554,6 +593,7 @@ LONG_FAULT = (
         ({"states": [[{"connector": "x" * 1_001}] * 10]}, LONG_FAULT),
         ({"member_id": ["m", "x" * 1_001], "topics": [None, ["a"] * 10]}, LONG_FAULT),
         ({"member_ids": [[], ["x" * 1_001]], "topics": [["a"], ["a"] * 10]}, LONG_FAULT),
+        ({"member_id": ["x" * 1_001], "topics": pa.array([["a"] * 10], pa.list_(pa.string(), 10))}, LONG_FAULT),
         ({"member_id": ["m", "x" * 1_001], "topics": [["a"] * 10, None], "firsts": [[0] * 9, [0] * 9]}, None),
         ({"error": _dictionary("x" * 1_000, 50), "member_id": ["y" * 9_999] + [None] * 49}, None),
         ({"value": [b"x" * 40_000]}, None),  # less than 64 times the size of the file
@@ -578,6 +618,21 @@ def test_texts_that_are_too_long(
     else:
         with pytest.raises(SourceError, match=rf"t\.parquet cannot be read: {fault}"):
             list(local_tables.parquet_pieces(file, rows.schema, number))
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.binary(1_001), pa.large_string()], ids=str)
+def test_texts_of_each_type_are_measured(kind: pa.DataType) -> None:
+    """Without a dictionary, as batches of short texts are read, alone and inside of each nested type."""
+    text = bytes(1_001) if "binary" in str(kind) else "x" * 1_001
+    for value, nested in (
+        (text, kind),
+        ([text], pa.list_(kind)),
+        ([text], pa.list_(kind, 1)),
+        ({"a": text}, pa.struct({"a": kind})),
+        ([(1, text)], pa.map_(pa.int8(), kind)),
+    ):
+        column = pa.array([None, value], nested)
+        assert [max(filter(None, each.to_pylist())) for each in local_tables._long_lengths(column)] == [1_001], nested
 
 
 @cases("file text", ("t.csv.gz", "member_id,error\n{0},{1}\n"), ("t.json.gz", '{{"member_id":"{0}","error":"{1}"}}\n'))
