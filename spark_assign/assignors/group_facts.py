@@ -486,7 +486,7 @@ def _undescribed_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     """Yields a fault for each group whose members aren't known: it isn't empty."""
     rows = facts.rows_by_kind[UNDESCRIBED]
     for group, error in zip(facts.group_index[rows].tolist(), facts.column("error", rows).to_pylist(), strict=True):
-        yield _Fault(group, "undescribed", str(error))
+        yield _Fault(group, "undescribed", error or "The error isn't known")
 
 
 def _type_faults(facts: IndexedFacts, kinds: Collection[str]) -> Iterator[_Fault]:

@@ -127,7 +127,7 @@ class _Group:
         """Returns why the snapshot has no description of the group; None if it has one."""
         unknown = self.fleet.unknown_groups
         rows = [] if unknown is None or self.row["members"] is not None else collected(unknown.limit(1))
-        return next((str(row["error"]) for row in rows), None)
+        return next((str(row["error"] or "unknown") for row in rows), None)
 
     def planned(self, assignor: str, *changes: Any) -> tuple[Plan, Mapping[str, Any]]:
         """Returns the plan of the group after changes, and its metrics. Raises ConfigError if there is no plan."""

@@ -25,7 +25,7 @@ def fleets(spark: SparkSession) -> tuple[Fleet, Fleet]:
     given = {field.name: getattr(fleet, field.name) for field in fields(fleet)}
     tables = {name: table.toArrow() for name, table in given.items() if table is not None}
     hidden = with_pseudonyms(Snapshot("shop-prod", {}, datetime.now(UTC), tables), KEY).tables
-    return fleet, Fleet(**{name: spark.createDataFrame(table) for name, table in hidden.items()})
+    return fleet, Fleet(**{name: spark.createDataFrame(table) for name, table in hidden.items() if table.num_rows})
 
 
 def rows(table: DataFrame) -> set[tuple[object, ...]]:

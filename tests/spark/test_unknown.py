@@ -132,7 +132,7 @@ def taken(spark: SparkSession) -> tuple[Fleet, Fleet]:
         owned=[("c", "odd", "m", "t", partition) for partition in (0, 1)],
         tasks=[],
         undescribed=[
-            *(("c", group, REFUSED) for group in ("bare", *states)),
+            *(("c", group, None if group == "gone" else REFUSED) for group in ("bare", *states)),
             *(("c", group, f"committed offsets: {REFUSED}") for group in ("idle", "odd")),
         ],
     )
@@ -152,6 +152,7 @@ def test_a_group_that_is_not_described_is_not_empty(spark: SparkSession, taken: 
         "shared": "share-group",
     }
     assert rejected["bare"][1].startswith(f"{REFUSED}. Its members aren't known")
+    assert rejected["gone"][1].startswith("The error isn't known. Its members aren't known")
     assert REFUSED in rejected["app"][1]
     codes = [("gone", "undescribed")]
     for found in (compare(fleet, ["range"]), advise(fleet), plan_migration(fleet), plan_upgrade(fleet, "4.0")):
