@@ -457,6 +457,33 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {row.get("code") for row in simulated["results"]} == codes
 
 
+def test_subscriptions_that_differ_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members with the same topics restart; members that lack one topic each are too much, for both protocols."""
+    monkeypatch.setattr(simulated_group, "MOST_WORK", 4_000)
+    key = {"cluster": "c", "group_id": "g"}
+    members = [key | {"member_id": f"m{at}", "generation_id": 1} for at in range(10)]
+    events = [key | {"event": "rolling-restart", "at_ms": 60_000, "parallelism": 5}]
+    for lacking, expected in ((0, None), (10, "too-many-events")):
+        tables = {
+            "topics": [{"cluster": "c", "topic": f"t{at}", "partitions": 1} for at in range(100)],
+            "members": members,
+            "subscriptions": [
+                member | {"topic": f"t{at}"}
+                for number, member in enumerate(members)
+                for at in range(100)
+                if number != at or at >= lacking
+            ],
+            "owned_slices": [
+                member | {"topic": f"t{(number + 1) % 10}", "first": 0, "step": 1, "count": 1}
+                for number, member in enumerate(members)
+            ],
+        }
+        simulated = simulate_in_memory(
+            facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
+        )
+        assert [row.get("code") for row in simulated["results"]] == [expected, expected]
+
+
 def test_ten_thousand_members_that_join_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take linear time. Changes of topics that as many members notice later are bounded."""
     size = drawn(2_500, 10_000)

@@ -13,7 +13,7 @@ from spark_assign.assignors.group_facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.assignors.group_specs import KEPT
 from spark_assign.assignors.server.assign_server import withhold_owned
 from spark_assign.assignors.server.uniform import TargetAssignments, find_unassigned
-from spark_assign.assignors.sticky.constrained import assign_round_robin
+from spark_assign.assignors.sticky.constrained import assign_round_robin, find_unowned
 from spark_assign.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.numeric.arrays import (
     PartitionSlices,
@@ -223,6 +223,12 @@ def test_unassigned_slices_are_in_order(seed: int) -> None:
         taken = {(topic, partition) for _, _, topic, partition in expanded(to_slices(owned))}
         every = [(topic, partition) for topic, size in enumerate(partitions) for partition in range(size)]
         assert [each[1:] for each in expanded(found)] == [(-1, *pair) for pair in every if pair not in taken]
+
+
+def test_two_owned_partitions_far_apart_leave_one_slice() -> None:
+    """Their distance is the step of their slice, but there isn't a slice for each residue modulo it."""
+    found = find_unowned(to_slices([(0, 0, 0, 9_999, 2)]), np.array([10_000]))
+    assert [column.tolist() for column in found.columns] == [[-1], [0], [1], [1], [9_998]]
 
 
 @pytest.mark.parametrize("conflicts", [0, 1])

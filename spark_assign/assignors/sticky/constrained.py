@@ -199,7 +199,8 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> PartitionSlice
     """Returns the partitions without an owner; `member` is -1.
 
     If all longer slices of a topic have one step, its partitions are split by residue modulo the step. In each residue
-    class, slices are intervals, and the unowned partitions are the gaps between them.
+    class, slices are intervals, and the unowned partitions are the gaps between them. If a topic has other slices, or
+    fewer owned partitions than residues, its owned partitions are listed, and the gaps have step 1.
     """
     owned = owned.below(partitions)
     num_owned = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
@@ -211,6 +212,7 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> PartitionSlice
     max_step = np.zeros(len(partitions), np.int64)
     np.maximum.at(max_step, owned.topic, steps)
     is_scattered = mask_from_indexes(owned.topic[(steps > 0) & (steps != max_step[owned.topic])], len(partitions))
+    is_scattered |= num_owned < max_step
     owned = owned.take(~is_scattered[owned.topic]).concat(owned.take(is_scattered[owned.topic]).expand())
     step = np.where(is_scattered | (max_step == 0), 1, max_step)
 

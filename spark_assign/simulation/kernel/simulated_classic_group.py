@@ -375,8 +375,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     # --- topics -----------------------------------------------------------------------------------------------
 
     def subscribed_topics(self) -> frozenset[int]:
-        """Returns the topics that any member subscribes to."""
-        return frozenset[int]().union(*{each.topics for each in self.coordinator.metadata.values()})
+        """Returns the topics that any member subscribes to. An assignor reads each different subscription as well."""
+        distinct = {each.topics for each in self.coordinator.metadata.values()}
+        if len(distinct) > 1:
+            self.count_work(sum(map(len, distinct)))
+        return frozenset[int]().union(*distinct)
 
     def _visible_partitions(self, topics: frozenset[int]) -> dict[int, int]:
         """Returns the partition counts that a client gets if it fetches the metadata of these topics now. Members with

@@ -58,6 +58,10 @@ TOPICS = "topics have changed"
 _STEPS_PER_FENCE = 100
 """Steps that a fenced member counts for (`SimulatedGroup.count_work`): it joins again, which takes about 0.1 ms."""
 
+_SUBSCRIPTIONS_PER_STEP = 4
+"""Subscriptions of a group whose members subscribe to different topics that count for one step: each takes about 0.2 µs
+per rebalance."""
+
 
 class AsyncConsumers(SimulatedGroup[AsyncMember]):
     """The members of a KIP-848 group, and their coordinator. For the simulation's interface, see
@@ -338,10 +342,14 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         self.rebalance.causes[reason] = None
         self.trace_coordinator("state", f"group epoch {self.number}: {reason}")
         self.count_work(len(self.cluster.partitions))  # a new epoch reads the subscribed topics
+        if not self.coordinator.homogeneous:
+            self.count_work(sum(map(len, self.coordinator.members.names)) // _SUBSCRIPTIONS_PER_STEP)
 
     def _new_target(self, request: TargetRequest, answer: TargetResponse) -> None:
         """Records a new target, of which the members learn with their next heartbeats."""
         self.check_convergence()
+        if not request.homogeneous:
+            self.count_work(sum(len(each.subscribed) for each in request.members) // _SUBSCRIPTIONS_PER_STEP)
         now, current, coordinator = self.queue.now, self.rebalance, self.coordinator
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
         current.members, current.assignor = len(coordinator.members.by_id), request.assignor

@@ -107,8 +107,8 @@ MOST_ROUNDS = 1_000
 """Number of rebalances after the last event from which on a group counts as not converging."""
 
 MOST_WORK = 200_000_000
-"""Maximum number of steps of a group: its rebalances times its members and partitions, and events that affect many
-members or topics times these. That takes some minutes."""
+"""Maximum number of steps of a group: its rebalances times its members and partitions, and, if members subscribe to
+different topics, subscriptions; and events that affect many members or topics times these. That takes some minutes."""
 
 
 class AssignorError(Exception):
