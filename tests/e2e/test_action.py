@@ -192,6 +192,8 @@ def test_the_base_is_a_name(repository: Repository) -> None:
         "refs/heads/*": "isn't the name of a commit, a branch, or a tag",
     }.items():
         code, log = repository.run(base=base)
+        if message not in log:  # on a busy machine, the runner can lose what a step prints that ends at once
+            code, log = repository.run(base=base)
         assert (code, message in log) == (2, True)
     assert "evil" not in repository.git(*git, "branch")
 
