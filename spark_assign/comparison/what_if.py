@@ -41,6 +41,8 @@ JOINER = "joiner-"
 """Prefix of the IDs of new members."""
 
 _MAX_INT = 2**31 - 1
+_MAX_DIGITS = 10
+"""Maximum number of digits in the ID of a new member."""
 _NAMES = "array<string>"  # Sail refuses to compare arrays with and without null
 
 MAX_COUNT = 100_000
@@ -123,7 +125,8 @@ def joiners(
 
 def joined_counts(members: DataFrame, counts: DataFrame, member_id: str) -> DataFrame:
     """Returns as many new members for each group as `counts` (cluster, group_id, count) has, as `joiners` does."""
-    alike = members.where(F.col("member_id").startswith(member_id)).groupBy(*GROUP_KEY)
+    can_be_new = F.col("member_id").startswith(member_id) & (F.length("member_id") <= len(member_id) + _MAX_DIGITS)
+    alike = members.where(can_be_new).groupBy(*GROUP_KEY)
     counts = counts.join(alike.agg(F.collect_set("member_id").alias("alike")), GROUP_KEY, "left")
     taken, count = F.coalesce("alike", F.array().cast(_NAMES)), F.col("count").cast("int")
     numbers = F.sequence(F.lit(1), count + F.size(taken))

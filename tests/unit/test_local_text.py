@@ -251,7 +251,7 @@ def test_a_small_file_of_blank_lines_without_end(tmp_path: Path, monkeypatch: py
 
 
 def test_a_file_that_starts_with_pieces_of_blank_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its header is the first line with text; it isn't an empty part of a table, whose rows are dropped."""
+    """Its header is the first line with text; its rows aren't dropped as those of an empty file would be."""
     monkeypatch.setattr(local_text, "_HEADER_BYTES", 1000)
     monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 1000})
     blank = b"\r\n" * 5_000

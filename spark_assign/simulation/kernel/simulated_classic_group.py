@@ -375,7 +375,8 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     # --- topics -----------------------------------------------------------------------------------------------
 
     def subscribed_topics(self) -> frozenset[int]:
-        """Returns the topics that any member subscribes to. An assignor reads each different subscription as well."""
+        """Returns the topics that any member subscribes to. Counts different subscriptions, each of which is read, as
+        steps."""
         distinct = {each.topics for each in self.coordinator.metadata.values()}
         if len(distinct) > 1:
             self.count_work(sum(map(len, distinct)))

@@ -59,8 +59,8 @@ _STEPS_PER_FENCE = 100
 """Steps that a fenced member counts for (`SimulatedGroup.count_work`): it joins again, which takes about 0.1 ms."""
 
 _SUBSCRIPTIONS_PER_STEP = 4
-"""Subscriptions of a group whose members subscribe to different topics that count for one step: each takes about 0.2 µs
-per rebalance."""
+"""Number of subscriptions that count as one step if members subscribe to different topics. Each takes about 0.2 µs per
+rebalance."""
 
 
 class AsyncConsumers(SimulatedGroup[AsyncMember]):
